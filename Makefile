@@ -1,0 +1,39 @@
+# The README's two commands are `make demo` and `make test`. Both install into .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-all lint format bench torture clean
+
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "labeldp needs Python 3.10 or newer; set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: .venv/installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
+
+test: .venv/installed
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+test-all: .venv/installed
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/release.py --out benchmarks/results/release.json
+
+torture: .venv/installed
+	$(BIN)/python -m tests.torture --kills 100 --races 200 --out benchmarks/results/torture.json
+
+clean:
+	rm -rf .venv demo

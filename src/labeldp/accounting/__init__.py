@@ -1,0 +1,1 @@
+"""What a step costs, what has been spent, by whom."""

@@ -1,0 +1,39 @@
+"""Errors that teach: one sentence that says what is wrong, which row, and what to do; never a label's value."""
+
+from __future__ import annotations
+
+
+class LabelDPError(Exception):
+    """Anything labeldp refuses or cannot do. `exit_code` is what the command line returns for it."""
+
+    exit_code = 2
+
+
+class InputError(LabelDPError, ValueError):
+    """A parameter, a label file or an array is not usable as given. Nothing was charged, nothing written."""
+
+
+class FileFormatError(InputError):
+    """A release file is truncated, altered, from a newer labeldp, or not a release at all."""
+
+
+class AccountingError(LabelDPError):
+    """A privacy cost cannot be stated as asked."""
+
+
+class LedgerError(LabelDPError):
+    """The ledger file cannot be used: unreadable, altered, of another version, or on a full disk."""
+
+
+class RefusedError(LabelDPError):
+    """The request is well-formed, but the ledger does not allow it."""
+
+    exit_code = 3
+
+
+class BudgetError(RefusedError):
+    """The request would spend more than the budget of its data set."""
+
+
+class AlreadyReleasedError(RefusedError):
+    """Some of these rows were released before, and this is not the same request again."""

@@ -1,0 +1,168 @@
+"""What every mechanism is: a label goes in, an observation of known cost comes out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.accounting.cost import Cost
+from labeldp.entropy import Entropy
+from labeldp.errors import InputError
+from labeldp.private import Codes, PrivateLabels, check_num_classes
+
+if TYPE_CHECKING:
+    from labeldp.accounting.ledger import Ledger
+    from labeldp.release import Release
+
+Observations: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.floating[Any]]
+
+# A calibrated mechanism aims this share below the ε asked for, so that the charges of n releases of ε/n fit a
+# budget of ε in floating point too.
+CALIBRATION_MARGIN = 2.0**-40
+_CHUNK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What one release promises: (ε, δ)-label-DP; neighbours differ in one label."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean and variance of `score` at a class that is the true one, and at one that is not."""
+
+    mean_true: float
+    mean_other: float
+    variance_true: float
+    variance_other: float
+
+
+class Mechanism(ABC):
+    """A randomizer of known cost. Frozen; every field is public and may be printed."""
+
+    name: ClassVar[str]
+    num_classes: int
+
+    # ── the promise ──
+
+    @abstractmethod
+    def certificate(self) -> Cost:
+        """The proven cost of one release, computed from the integers that the sampler uses."""
+
+    def guarantee(self) -> Guarantee:
+        """The certificate of one release as (ε, δ)."""
+        return Guarantee(self.certificate().epsilon(), 0.0)
+
+    # ── the label owner's side ──
+
+    @abstractmethod
+    def _observe(self, codes: Codes, entropy: Entropy) -> Observations:
+        """One observation a row, for a chunk of true labels."""
+
+    def observe(self, labels: PrivateLabels, entropy: Entropy) -> Observations:
+        """Draw one observation a row. Uncharged: for those who have charged already (see `release`)."""
+        codes = labels.reveal()
+        rows = max(1, _CHUNK_BYTES // max(2 * self.num_classes, 64))
+        parts = [self._observe(codes[i : i + rows], entropy) for i in range(0, len(codes), rows)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def release(
+        self,
+        labels: PrivateLabels | npt.ArrayLike,
+        *,
+        data_set: str,
+        ledger: Ledger,
+        ids: Sequence[Any] | npt.NDArray[Any] | None = None,
+        entropy: Entropy | None = None,
+        again: str | None = None,
+        label_names: Sequence[str] | None = None,
+    ) -> Release:
+        """Release these labels once: charge the ledger, draw the noise, return what may be handed over.
+
+        Asked for the same again, the first release is returned and nothing is charged. Anything else on rows
+        that were released before needs `again="charge"`.
+        """
+        # The one import that points upward: users expect the verb on the mechanism.
+        from labeldp.release.arrays import release_labels
+
+        return release_labels(
+            self, labels, data_set=data_set, ledger=ledger, ids=ids, entropy=entropy, again=again,
+            label_names=label_names,
+        )  # fmt: skip
+
+    # ── what anybody may compute from an observation ──
+
+    @property
+    @abstractmethod
+    def observation_bytes(self) -> int:
+        """The width of one observation."""
+
+    @abstractmethod
+    def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
+        """log p(observation | true label = c) + const, one row an observation, one column a class."""
+
+    @abstractmethod
+    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+        """A number for each row that is larger, on average, if `classes` names the true class there."""
+
+    @abstractmethod
+    def moments(self) -> Moments:
+        """The exact moments of `score`, from which held-out accuracy is estimated without a clean label."""
+
+    @abstractmethod
+    def information(self, prior: npt.ArrayLike | None = None) -> float:
+        """Nats that an observation carries about a label drawn from `prior` (default: uniform)."""
+
+    # ── description ──
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the number of classes, makes this mechanism what it is; JSON, integers over 2^64 as text."""
+
+    @classmethod
+    @abstractmethod
+    def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> Mechanism:
+        """The inverse of `parameters`; refuses what no mechanism can have."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Name, classes and parameters: enough to build the mechanism again."""
+        return {"name": self.name, "num_classes": self.num_classes, "parameters": self.parameters()}
+
+
+def check_prior(prior: npt.ArrayLike | None, num_classes: int) -> npt.NDArray[np.float64]:
+    """A class prior as probabilities; uniform by default."""
+    check_num_classes(num_classes)
+    if prior is None:
+        return np.full(num_classes, 1 / num_classes)
+    try:
+        values = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("a prior is a list of probabilities, one a class.") from None
+    if values.shape != (num_classes,):
+        raise InputError(f"a prior needs {num_classes} probabilities, one a class; got shape {values.shape}.")
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise InputError("a prior's probabilities must be finite and not negative.")
+    total = float(values.sum())
+    if not abs(total - 1) < 1e-6:
+        raise InputError(f"a prior's probabilities must add up to 1; they add up to {total:g}.")
+    return values / total
+
+
+def check_word(value: object, name: str, low: int = 1, high: int = (1 << 64) - 1) -> int:
+    """An integer over 2^64 from a mechanism's description (where it is text, since JSON readers lose bits)."""
+    try:
+        number = int(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+    except ValueError:
+        number = None
+    if number is None or not low <= number <= high:
+        raise InputError(f"{name} must be a whole number from {low} to {high}.")
+    return number

@@ -1,0 +1,108 @@
+"""What each mechanism would carry at a given ε, and which one to take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from labeldp.accounting.cost import check_delta, check_epsilon
+from labeldp.errors import AccountingError, InputError
+from labeldp.mechanisms import Gaussian, Laplace, Mechanism, NoPrivacy, RandomizedResponse, SubsetSelection, UnaryEncoding
+from labeldp.mechanisms.base import check_prior
+from labeldp.private import check_num_classes
+
+DEFAULT_DELTA = 1e-5
+# Among equally informative ones the first is taken: simpler, and fewer bytes a row.
+_CALIBRATORS: dict[str, Callable[..., Mechanism]] = {
+    "response": lambda delta, prior, **k: RandomizedResponse.calibrated(**k),
+    "subset": lambda delta, prior, **k: SubsetSelection.calibrated(prior=prior, **k),
+    "unary": lambda delta, prior, **k: UnaryEncoding.calibrated(**k),
+    "laplace": lambda delta, prior, **k: Laplace.calibrated(**k),
+    "gaussian": lambda delta, prior, **k: Gaussian.calibrated(delta=delta, **k),
+}
+NAMES = tuple(_CALIBRATORS)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One mechanism, calibrated, with what it carries."""
+
+    mechanism: Mechanism
+    information: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As `labeldp plan --json` prints it."""
+        guarantee = self.mechanism.guarantee()
+        return {
+            "name": self.mechanism.name,
+            "information_nats": self.information,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "bytes_per_row": self.mechanism.observation_bytes,
+            "parameters": self.mechanism.parameters(),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All the options at one ε, best first within their kind, and the recommended one."""
+
+    epsilon: float
+    num_classes: int
+    options: tuple[Option, ...]
+    recommended: Mechanism
+    skipped: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """As `labeldp plan --json` prints it."""
+        return {
+            "recommended": self.recommended.name,
+            "epsilon": self.epsilon,
+            "classes": self.num_classes,
+            "mechanisms": [option.to_json() for option in self.options],
+            "skipped": self.skipped,
+        }
+
+
+def calibrate(
+    name: str, *, epsilon: float, num_classes: int, delta: float | None = None, prior: npt.ArrayLike | None = None
+) -> Mechanism:
+    """The named mechanism at ε."""
+    if name == NoPrivacy.name:
+        return NoPrivacy(num_classes)
+    if name not in _CALIBRATORS:
+        raise InputError(f"unknown mechanism {name!r}; choose one of {', '.join(NAMES)}.")
+    delta = DEFAULT_DELTA if delta is None else check_delta(delta)
+    prior = None if prior is None else check_prior(prior, num_classes)
+    return _CALIBRATORS[name](delta=delta, prior=prior, epsilon=epsilon, num_classes=num_classes)
+
+
+def plan(
+    epsilon: float, num_classes: int, *, prior: npt.ArrayLike | None = None, delta: float | None = None
+) -> Plan:
+    """Every mechanism at ε. The recommended one carries the most nats, among the pure ones unless a δ is given."""
+    epsilon, num_classes = check_epsilon(epsilon), check_num_classes(num_classes)
+    pi = None if prior is None else check_prior(prior, num_classes)
+    options: list[Option] = []
+    skipped: dict[str, str] = {}
+    for name in NAMES:
+        try:
+            mechanism = calibrate(name, epsilon=epsilon, num_classes=num_classes, delta=delta, prior=pi)
+            options.append(Option(mechanism, mechanism.information(pi)))
+        except AccountingError as error:
+            skipped[name] = str(error)
+    eligible = [o for o in options if delta is not None or o.mechanism.guarantee().delta == 0.0]
+    most = max(option.information for option in eligible)
+    # Equal up to rounding is equal: k-subset with k = 1 is randomized response.
+    best = next(o for o in eligible if o.information >= most * (1 - 1e-6))
+    return Plan(epsilon, num_classes, tuple(options), best.mechanism, skipped)
+
+
+def recommend(
+    epsilon: float, num_classes: int, prior: npt.ArrayLike | None = None, *, delta: float | None = None
+) -> Mechanism:
+    """The most informative mechanism at ε, among the pure ones unless a δ is given."""
+    return plan(epsilon, num_classes, prior=prior, delta=delta).recommended

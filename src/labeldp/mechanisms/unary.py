@@ -1,0 +1,68 @@
+"""Symmetric unary encoding: one bit a class, each flipped by the same coin (basic RAPPOR)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from labeldp.accounting.cost import check_epsilon
+from labeldp.accounting.rounding import CONTEXT
+from labeldp.entropy import Entropy
+from labeldp.mechanisms.base import CALIBRATION_MARGIN, Observations, check_word
+from labeldp.mechanisms.coordinates import Cells, Coordinatewise
+from labeldp.mechanisms.table import WHOLE, Table
+from labeldp.private import Codes, check_num_classes
+
+
+@lru_cache(maxsize=16)
+def _bit(keep: int) -> Table:
+    return Table([keep, WHOLE - keep])
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(Coordinatewise):
+    """Each bit of the one-hot label is kept with probability `keep`/2^64 and flipped otherwise."""
+
+    num_classes: int
+    keep: int
+    name: ClassVar[str] = "unary"
+
+    def __post_init__(self) -> None:
+        check_num_classes(self.num_classes)
+        check_word(self.keep, "keep", low=WHOLE // 2)
+
+    @classmethod
+    def calibrated(cls, *, epsilon: float, num_classes: int) -> UnaryEncoding:
+        """keep/(1 − keep) = e^{ε/2}, rounded down: two bits differ between two labels."""
+        check_num_classes(num_classes)
+        with localcontext(CONTEXT):
+            e = (Decimal(check_epsilon(epsilon)) * (1 - Decimal(CALIBRATION_MARGIN)) / 2).exp()
+            return cls(int(num_classes), int(WHOLE * (e / (1 + e))))
+
+    def _table(self) -> Table:
+        return _bit(self.keep)
+
+    def _observe(self, codes: Codes, entropy: Entropy) -> Observations:
+        return np.packbits(self._observe_cells(codes, entropy), axis=1, bitorder="little")
+
+    def _cells(self, observations: Observations) -> Cells:
+        return np.unpackbits(observations, axis=1, count=self.num_classes, bitorder="little")
+
+    @property
+    def observation_bytes(self) -> int:
+        """One bit a class."""
+        return (self.num_classes + 7) // 8
+
+    def parameters(self) -> dict[str, Any]:
+        """The weight of a bit that is kept."""
+        return {"keep": str(self.keep), "keep_probability": self.keep / WHOLE}
+
+    @classmethod
+    def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> UnaryEncoding:
+        """From `keep`."""
+        return cls(num_classes, check_word(parameters.get("keep"), "keep"))
