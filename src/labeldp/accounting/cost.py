@@ -75,11 +75,11 @@ class Cost:
                 raise AccountingError(f"a cost is made of finite non-negative numbers; {field.name} is {value}.")
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(add_up(a, b) for a, b in zip(self._numbers(), other._numbers(), strict=True)))
+        return Cost(*(add_up(a, b) for a, b in zip(self.numbers(), other.numbers(), strict=True)))
 
     def within(self, cap: Cost) -> bool:
         """Whether no number exceeds the cap's."""
-        return all(a <= b for a, b in zip(self._numbers(), cap._numbers(), strict=True))
+        return all(a <= b for a, b in zip(self.numbers(), cap.numbers(), strict=True))
 
     def epsilon(self, delta: float = 0.0) -> float:
         """The ε that this cost amounts to at δ, rounded up; valid however pure and Gaussian steps interleave.
@@ -114,7 +114,8 @@ class Cost:
         """A Gaussian step, μ² rounded up."""
         return cls(0.0, float_up(mu_squared), slack_ratio, slack_mass)
 
-    def _numbers(self) -> tuple[float, float, float, float]:
+    def numbers(self) -> tuple[float, float, float, float]:
+        """Pure, Gaussian, and the two slacks."""
         return self.pure, self.gaussian, self.slack_ratio, self.slack_mass
 
     def to_json(self) -> dict[str, float]:

@@ -50,6 +50,7 @@ class Mechanism(ABC):
     """A randomizer of known cost. Frozen; every field is public and may be printed."""
 
     name: ClassVar[str]
+    one_class: ClassVar[bool] = False  # an observation is one class number; otherwise it is a row of bytes
     num_classes: int
 
     # ── the promise ──
@@ -105,6 +106,10 @@ class Mechanism(ABC):
     @abstractmethod
     def observation_bytes(self) -> int:
         """The width of one observation."""
+
+    def valid(self, observations: Observations) -> bool:
+        """Whether this mechanism could have emitted every one of these."""
+        return True
 
     @abstractmethod
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:

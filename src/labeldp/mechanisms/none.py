@@ -21,6 +21,7 @@ class NoPrivacy(Mechanism):
 
     num_classes: int
     name: ClassVar[str] = "none"
+    one_class: ClassVar[bool] = True
     reason: ClassVar[str] = "no privacy: the observations are the true labels"
 
     def __post_init__(self) -> None:
@@ -37,6 +38,10 @@ class NoPrivacy(Mechanism):
     def observation_bytes(self) -> int:
         """One class number."""
         return np.dtype(code_dtype(self.num_classes)).itemsize
+
+    def valid(self, observations: Observations) -> bool:
+        """Class numbers below C."""
+        return bool(observations.size == 0 or observations.max() < self.num_classes)
 
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
         """0 at the label, −∞ elsewhere."""

@@ -32,6 +32,7 @@ class RandomizedResponse(Mechanism):
     num_classes: int
     other: int
     name: ClassVar[str] = "response"
+    one_class: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -66,6 +67,10 @@ class RandomizedResponse(Mechanism):
     def observation_bytes(self) -> int:
         """One class number."""
         return np.dtype(code_dtype(self.num_classes)).itemsize
+
+    def valid(self, observations: Observations) -> bool:
+        """Class numbers below C."""
+        return bool(observations.size == 0 or observations.max() < self.num_classes)
 
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
         """ε·[c = observed]."""

@@ -26,6 +26,7 @@ from labeldp.private import Codes, check_num_classes
 # The exact information for a non-uniform prior takes classes × sizes steps; up to here every k is tried.
 _EVERY_SIZE = 512
 _MOST_STEPS = 4_000_000
+_ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 
 
 @lru_cache(maxsize=16)
@@ -97,6 +98,11 @@ class SubsetSelection(Mechanism):
         """One bit a class."""
         return (self.num_classes + 7) // 8
 
+    def valid(self, observations: Observations) -> bool:
+        """Exactly k bits, all of them classes."""
+        ones = _ONES[observations].sum(axis=1, dtype=np.int64)
+        return bool((ones == self.size).all()) and no_padding(observations, self.num_classes)
+
     def _members(self, observations: Observations) -> npt.NDArray[np.uint8]:
         return np.unpackbits(observations, axis=1, count=self.num_classes, bitorder="little")
 
@@ -131,6 +137,11 @@ class SubsetSelection(Mechanism):
     def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> SubsetSelection:
         """From `size` and `holds`."""
         return cls(num_classes, check_word(parameters.get("size"), "size"), check_word(parameters.get("holds"), "holds"))
+
+
+def no_padding(packed: npt.NDArray[np.uint8], num_classes: int) -> bool:
+    """Whether the bits behind the last class are zero."""
+    return num_classes % 8 == 0 or not (packed[:, -1] >> (num_classes % 8)).any()
 
 
 def _best_size(epsilon: float, num_classes: int, prior: npt.ArrayLike | None) -> int:

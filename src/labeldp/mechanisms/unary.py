@@ -15,6 +15,7 @@ from labeldp.accounting.rounding import CONTEXT
 from labeldp.entropy import Entropy
 from labeldp.mechanisms.base import CALIBRATION_MARGIN, Observations, check_word
 from labeldp.mechanisms.coordinates import Cells, Coordinatewise
+from labeldp.mechanisms.subset import no_padding
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes
 
@@ -57,6 +58,10 @@ class UnaryEncoding(Coordinatewise):
     def observation_bytes(self) -> int:
         """One bit a class."""
         return (self.num_classes + 7) // 8
+
+    def valid(self, observations: Observations) -> bool:
+        """Any bits, all of them classes."""
+        return no_padding(observations, self.num_classes)
 
     def parameters(self) -> dict[str, Any]:
         """The weight of a bit that is kept."""

@@ -1,0 +1,132 @@
+"""What the ledger's entries add up to: data sets, budgets, releases. A pure function of the entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labeldp.accounting.cost import Cost
+from labeldp.accounting.journal import Entry
+from labeldp.accounting.rows import Rows, heaviest, rows_from_json
+from labeldp.errors import LedgerError
+
+# A release's life; each state is durable before the next step begins.
+CHARGED, COMPLETE, PUBLISHED, DELIVERED = "charged", "complete", "published", "delivered"
+STATES = (CHARGED, COMPLETE, PUBLISHED, DELIVERED)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a data set is recognised by: public, keyed, and independent of every label.
+
+    `by` is "ids", "columns" (the other columns), or "name" where the file offers nothing else.
+    """
+
+    by: str
+    rows: int
+    digest: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As an entry of the ledger."""
+        return {"by": self.by, "rows": self.rows, "digest": self.digest}
+
+
+@dataclass
+class ReleaseRecord:
+    """One charge and what became of it. Its number is that of its entry in the ledger."""
+
+    number: int
+    head: str
+    data_set: str
+    rows: Rows
+    cost: Cost | None
+    request: dict[str, Any]
+    insecure: str | None
+    made: str
+    state: str = CHARGED
+    checksum: str | None = None
+
+    def reached(self, state: str) -> bool:
+        """Whether the release is in this state or a later one."""
+        return STATES.index(self.state) >= STATES.index(state)
+
+
+@dataclass
+class DataSet:
+    """One data set's budget and releases."""
+
+    name: str
+    fingerprint: Fingerprint
+    caps: Cost | None
+    unprotected: str | None = None
+    raised: list[dict[str, Any]] = field(default_factory=list)
+    releases: list[ReleaseRecord] = field(default_factory=list)
+
+    def spent_on(self, rows: Rows) -> Cost:
+        """The most that any of these rows has paid."""
+        return heaviest(rows, ((r.rows, r.cost) for r in self.releases if r.cost is not None))
+
+    def spent(self) -> Cost:
+        """The most that any row has paid so far."""
+        most = Cost()
+        for release in self.releases:
+            here = self.spent_on(release.rows)
+            most = Cost(*(max(a, b) for a, b in zip(most.numbers(), here.numbers(), strict=True)))
+        return most
+
+    def budget_json(self) -> dict[str, Any]:
+        """For a release's metadata: the caps, and every time they were raised."""
+        return {"caps": self.caps.to_json() if self.caps else None, "raised": self.raised}
+
+
+@dataclass
+class Book:
+    """The state of a ledger."""
+
+    ledger: str
+    key: bytes
+    data_sets: dict[str, DataSet] = field(default_factory=dict)
+    releases: dict[int, ReleaseRecord] = field(default_factory=dict)
+
+
+def read(entries: Iterable[Entry], folder: Path) -> Book:
+    """Replay the entries, oldest first."""
+    entries = list(entries)
+    try:
+        book = Book(entries[0].body["ledger"], bytes.fromhex(entries[0].body["key"]))
+        for entry in entries[1:]:
+            _apply(book, entry, folder)
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise LedgerError("the ledger holds entries that do not fit together: it was altered.") from None
+    return book
+
+
+def _apply(book: Book, entry: Entry, folder: Path) -> None:
+    body = entry.body
+    if entry.kind in STATES[1:]:
+        release = book.releases[body["release"]]
+        release.state = entry.kind
+        release.checksum = body.get("checksum", release.checksum)
+    elif entry.kind == "data set":
+        caps = Cost.from_json(body["caps"]) if body["caps"] else None
+        book.data_sets[body["name"]] = DataSet(body["name"], Fingerprint(**body["fingerprint"]), caps)
+    elif entry.kind == "budget":
+        data_set = book.data_sets[body["data_set"]]
+        before, data_set.caps = data_set.caps, Cost.from_json(body["caps"])
+        if body["raised"]:
+            data_set.raised.append(
+                {"at": body["at"], "from": before.to_json() if before else None, "to": body["caps"]}
+            )
+    elif entry.kind == "unprotected":
+        book.data_sets[body["data_set"]].unprotected = body["reason"]
+    elif entry.kind == CHARGED:
+        release = ReleaseRecord(
+            entry.number, entry.hash, body["data_set"], rows_from_json(body["rows"], folder),
+            Cost.from_json(body["cost"]) if body["cost"] else None, body["request"], body["insecure"], body["at"],
+        )  # fmt: skip
+        book.releases[entry.number] = release
+        book.data_sets[release.data_set].releases.append(release)
+    else:
+        raise ValueError(entry.kind)

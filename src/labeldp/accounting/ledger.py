@@ -1,0 +1,127 @@
+"""The label owner's ledger: what has been spent, on which rows, by which release."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from labeldp.accounting import book as books
+from labeldp.accounting.book import Book, ReleaseRecord
+from labeldp.accounting.filter import Budget, Request, decide
+from labeldp.accounting.journal import Entry, Journal, broken_at
+from labeldp.accounting.rows import RowIds
+from labeldp.errors import LedgerError
+
+
+def default_ledger_path() -> Path:
+    """`LABELDP_LEDGER`, else one file for each user, so that a copied label file does not escape its budget."""
+    named = os.environ.get("LABELDP_LEDGER")
+    if named:
+        return Path(named)
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("labeldp", appauthor=False)) / "labels.ledger"
+
+
+class Ledger:
+    """One SQLite file of the label owner, and a folder beside it that keeps a copy of every release."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        budget: float | None = None,
+        budget_gaussian: tuple[float, float] | None = None,
+        raise_budget: bool = False,
+        create: bool = True,
+    ) -> None:
+        """Open or begin a ledger. The budget is that of each data set released through this object."""
+        self.path = Path(path) if path is not None else default_ledger_path()
+        self.budget = Budget(budget, budget_gaussian, raise_budget)
+        self.folder = self.path.with_name(self.path.name + ".releases")
+        self._journal = Journal(self.path, _first_entry if create else None)
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise LedgerError(f"the folder {self.folder} cannot be made: {error.strerror}.") from None
+
+    def book(self) -> Book:
+        """All data sets and releases."""
+        return books.read(self._journal.entries(), self.folder)
+
+    @contextmanager
+    def lock(self, data_set: str) -> Iterator[Path]:
+        """One release of a data set at a time; yields an empty private folder for its unfinished files.
+
+        The operating system lifts the lock when its holder dies; what the holder left is thrown away.
+        """
+        from filelock import FileLock
+
+        name = hashlib.sha256(data_set.encode()).hexdigest()[:16]
+        lock = FileLock(self.folder / f"{name}.lock", mode=0o600)
+        scratch = self.folder / f"{name}.scratch"
+        try:
+            lock.acquire()
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(mode=0o700)
+        except OSError as error:
+            lock.release()
+            raise LedgerError(f"{self.folder} cannot be written: {error.strerror}.") from None
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+            lock.release()
+
+    def look(self, request: Request) -> ReleaseRecord | None:
+        """Would this be allowed? The earlier release if it is the same again; None if it would be charged."""
+        return decide(self.book(), request, self.budget, _now()).repeats
+
+    def charge(self, request: Request) -> ReleaseRecord:
+        """Durably charge the request, before any noise is drawn; or return the release that it repeats."""
+        with self._journal.transaction() as transaction:
+            decision = decide(books.read(transaction.entries, self.folder), request, self.budget, _now())
+            for kind, body in decision.entries:
+                transaction.append(kind, body)
+            if decision.repeats is not None:
+                return decision.repeats
+            book = books.read(transaction.entries, self.folder)
+            return book.releases[transaction.entries[-1].number]
+
+    def advance(self, release: ReleaseRecord, state: str, **facts: Any) -> None:
+        """Record, durably, that a release has reached a state."""
+        with self._journal.transaction() as transaction:
+            transaction.append(state, {"release": release.number, "at": _now(), **facts})
+        release.state = state
+        release.checksum = facts.get("checksum", release.checksum)
+
+    def verify(self) -> list[Entry]:
+        """Check the chain of hashes and the files of row ids; return the entries."""
+        entries = self._journal.entries()
+        broken = broken_at(entries)
+        if broken is not None:
+            raise LedgerError(f"entry {broken} of the ledger {self.path} does not follow from the one before: altered.")
+        for release in self.book().releases.values():
+            rows = release.rows
+            if isinstance(rows, RowIds) and hashlib.sha256(rows.hashes()).hexdigest()[:32] != rows.digest:
+                raise LedgerError(f"the ids of release {release.number} of the ledger {self.path} were altered.")
+        return entries
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+
+def _first_entry() -> tuple[str, dict[str, Any]]:
+    # The key stays in the ledger: fingerprints and, through the chain, heads in releases tell outsiders nothing.
+    return "ledger", {"ledger": secrets.token_hex(16), "key": secrets.token_hex(32), "at": _now()}
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,5 @@
+"""What is handed over, its file, and how it is made."""
+
+from labeldp.release.core import Release
+
+__all__ = ["Release"]

@@ -1,0 +1,124 @@
+"""`Release`: what may be handed over. Rows, observations, and the mechanism that made them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.errors import InputError
+from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
+from labeldp.release import file as files
+from labeldp.release.place import place_file
+
+
+class Release:
+    """A released data set, in memory as compactly as it is in its file.
+
+    `rows` arguments are positions in the release (0 … len − 1), whatever the ids are.
+    """
+
+    def __init__(
+        self,
+        header: dict[str, Any],
+        mechanism: Mechanism,
+        ids: Any | None,
+        observations: npt.NDArray[Any],
+        checksum: str,
+    ) -> None:
+        """Use `Release.load`, or a mechanism's `release`."""
+        self.header, self.mechanism, self.observations, self.checksum = header, mechanism, observations, checksum
+        self._ids = ids
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Release:
+        """Read a release file, perhaps another party's. Nothing in it is executed, and its certificate is computed anew."""
+        return cls(*files.read(Path(path)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release as a file; an existing file is replaced in one step."""
+
+        def write(file: Any) -> None:
+            writer = files.Writer(file, self.header, self.mechanism, self._ids.type if self._ids is not None else None)
+            step = 1 << 20
+            for start in range(0, len(self), step):
+                ids = self._ids[start : start + step] if self._ids is not None else None
+                writer.write(ids, self.observations[start : start + step])
+            writer.close()
+
+        place_file(Path(path), write)
+
+    def __len__(self) -> int:
+        return len(self.observations)
+
+    @property
+    def ids(self) -> npt.NDArray[Any]:
+        """The row ids: as given, or row numbers of the source."""
+        if self._ids is None:
+            first = int(self.header["first_row"])
+            return np.arange(first, first + len(self))
+        return np.asarray(self._ids.to_numpy(zero_copy_only=False))
+
+    def evidence(self, rows: Any = slice(None)) -> npt.NDArray[np.float32]:
+        """log p(observation | true label = c) + const for these positions: one row each, one column a class."""
+        if not isinstance(rows, slice):
+            rows = np.asarray(rows)
+            if rows.dtype != bool and rows.size and not (0 <= rows.min() and rows.max() < len(self)):
+                raise InputError(f"rows are positions from 0 to {len(self) - 1} in the release.")
+        return self.mechanism.evidence(self.observations[rows])
+
+    @property
+    def data_set(self) -> str:
+        """The name under which the owner's ledger knows these labels."""
+        return str(self.header["data_set"])
+
+    @property
+    def label_names(self) -> tuple[str, ...] | None:
+        """What the classes are called, if they have names."""
+        names = self.header.get("label_names")
+        return tuple(names) if names is not None else None
+
+    @property
+    def insecure(self) -> str | None:
+        """Why this release protects nobody (a seeded generator, no mechanism), or None."""
+        if isinstance(self.mechanism, NoPrivacy):
+            return NoPrivacy.reason
+        return self.header.get("insecure")
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """(ε, δ) of this one release, computed from the mechanism; None where nothing is guaranteed."""
+        return None if self.insecure else self.mechanism.guarantee()
+
+    def to_json(self) -> dict[str, Any]:
+        """A summary."""
+        return {
+            "data_set": self.data_set,
+            "rows": len(self),
+            "mechanism": self.mechanism.to_json(),
+            "certificate": certificate_json(self.mechanism, self.insecure),
+            "label_names": self.header.get("label_names"),
+            "made": self.header["made"],
+            "shuffled": self.header["shuffled"],
+            "insecure": self.insecure,
+            "budget": self.header["budget"],
+            "ledger": self.header["ledger"],
+            "checksum": self.checksum,
+        }
+
+    def __repr__(self) -> str:
+        promise = f"ε = {self.guarantee.epsilon:.6g}" if self.guarantee else f"INSECURE: {self.insecure}"
+        if self.guarantee and self.guarantee.delta:
+            promise += f", δ = {self.guarantee.delta:g}"
+        return f"Release({self.data_set!r}, {len(self):,} rows, {self.mechanism.name}, {promise})"
+
+
+def certificate_json(mechanism: Mechanism, insecure: str | None) -> dict[str, Any]:
+    """(ε, δ) of one release; null, with a word why, where nothing is guaranteed."""
+    if insecure is not None or isinstance(mechanism, NoPrivacy):
+        return {"epsilon": None, "delta": None, "reason": insecure or NoPrivacy.reason}
+    guarantee = mechanism.guarantee()
+    return {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "reason": None}

@@ -1,0 +1,171 @@
+"""The release file: Parquet with the columns `id` and `observation`, readable by any Parquet tool.
+
+Its metadata (key `labeldp`) says which mechanism made it; `labeldp.checksum` covers that text and both columns. The checksum
+finds damage, not forgery: whoever can write the file can also write its checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from labeldp.accounting.journal import canonical
+from labeldp.errors import FileFormatError, InputError
+from labeldp.mechanisms import Mechanism, mechanism_from_json
+
+FORMAT = 1
+_HEADER = b"labeldp"
+_CHECKSUM = b"labeldp.checksum"
+_GROUP_ROWS = 1 << 20
+
+
+class _Checksum:
+    """Of the header and of both columns, each a stream of its own: row groups leave no trace."""
+
+    def __init__(self, header: dict[str, Any]) -> None:
+        self._header = canonical(header).encode()
+        self._observations, self._ids, self._lengths = (hashlib.sha256() for _ in range(3))
+
+    def add(self, ids: Any | None, observations: npt.NDArray[Any]) -> None:
+        self._observations.update(np.ascontiguousarray(observations))
+        if ids is None:
+            return
+        if pa.types.is_integer(ids.type):
+            self._ids.update(np.ascontiguousarray(ids.to_numpy(zero_copy_only=False)))
+        else:
+            texts = [text.encode() for text in ids.to_pylist()]
+            self._lengths.update(np.array([len(t) for t in texts], dtype="<i8"))
+            self._ids.update(b"".join(texts))
+
+    def hexdigest(self) -> str:
+        parts = (self._observations, self._ids, self._lengths)
+        return hashlib.sha256(self._header + b"".join(part.digest() for part in parts)).hexdigest()
+
+
+class Writer:
+    """Writes a release row by row into an open file. `id_type` None: rows go by number, from `first_row` on."""
+
+    def __init__(self, file: IO[bytes], header: dict[str, Any], mechanism: Mechanism, id_type: Any | None) -> None:
+        self._mechanism, self._id_type = mechanism, id_type
+        self._next = int(header["first_row"])
+        self._checksum = _Checksum(header)
+        self._type = _observation_type(mechanism)
+        schema = pa.schema(
+            [pa.field("id", id_type or pa.int64(), nullable=False), pa.field("observation", self._type, nullable=False)],
+            metadata={_HEADER: canonical(header).encode()},
+        )
+        self._writer = pq.ParquetWriter(
+            file, schema, compression="snappy", use_dictionary=["observation"] if _is_small(mechanism) else False,
+            column_encoding={"id": "DELTA_BINARY_PACKED"} if id_type is None else None, write_statistics=False,
+            store_schema=True,
+        )  # fmt: skip
+
+    def write(self, ids: Any | None, observations: npt.NDArray[Any]) -> None:
+        """The next rows."""
+        self._checksum.add(ids, observations)
+        if ids is None:
+            ids = pa.array(np.arange(self._next, self._next + len(observations), dtype=np.int64))
+        self._next += len(observations)
+        table = pa.table([ids, _to_arrow(observations, self._type)], schema=self._writer.schema)
+        self._writer.write_table(table, row_group_size=_GROUP_ROWS)
+
+    def close(self) -> str:
+        """Finish the file (it stays open) and return its checksum."""
+        checksum = self._checksum.hexdigest()
+        self._writer.add_key_value_metadata({_CHECKSUM: checksum.encode()})
+        self._writer.close()
+        return checksum
+
+
+def read(path: Path) -> tuple[dict[str, Any], Mechanism, Any | None, npt.NDArray[Any], str]:
+    """Header, mechanism (built anew), ids (None where rows go by number), observations and checksum, all checked."""
+    if path.is_dir() or not path.exists():
+        raise InputError(f"there is no release file {path}.")
+    try:
+        with pq.ParquetFile(path) as file:
+            metadata = file.metadata.metadata or {}
+            header, mechanism = _read_header(path, metadata.get(_HEADER))
+            by_number = header["ids"] is None
+            table = file.read(columns=["observation"] if by_number else ["id", "observation"])
+    except (pa.ArrowException, OSError, KeyError):
+        raise FileFormatError(f"{path} is not a whole release file: cut short, damaged or not Parquet.") from None
+    if table.num_rows != header["rows"]:
+        raise _altered(path)
+    observations = _from_arrow(path, table.column("observation"), mechanism)
+    ids = None if by_number else table.column("id").combine_chunks()
+    if ids is not None and (isinstance(ids, pa.ChunkedArray) or ids.null_count):
+        raise _altered(path)
+    checksum = _Checksum(header)
+    checksum.add(ids, observations)
+    if checksum.hexdigest().encode() != metadata.get(_CHECKSUM) or not mechanism.valid(observations):
+        raise _altered(path)
+    return header, mechanism, ids, observations, checksum.hexdigest()
+
+
+def _altered(path: Path) -> FileFormatError:
+    return FileFormatError(f"{path} was altered or damaged: its rows do not have the checksum it states.")
+
+
+def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechanism]:
+    if text is None:
+        raise FileFormatError(f"{path} is a Parquet file, but not a labeldp release.")
+    try:
+        header = json.loads(text)
+        version = header["format"]
+        if not isinstance(version, int) or version > FORMAT:
+            raise FileFormatError(f"{path} was made by a newer labeldp (format {version}); update to read it.")
+        if not isinstance(header["rows"], int) or not isinstance(header["first_row"], int) or "ids" not in header:
+            raise KeyError("rows")
+        return header, mechanism_from_json(header["mechanism"])
+    except FileFormatError:
+        raise
+    except InputError as error:
+        raise FileFormatError(f"{path} describes a mechanism that cannot be: {error}") from None
+    except (KeyError, TypeError, ValueError):
+        raise FileFormatError(f"{path} has a damaged description.") from None
+
+
+def _is_small(mechanism: Mechanism) -> bool:
+    return mechanism.observation_bytes == 1
+
+
+def _observation_type(mechanism: Mechanism) -> Any:
+    if mechanism.one_class:
+        return pa.uint8() if mechanism.observation_bytes == 1 else pa.uint16()
+    return pa.binary(mechanism.observation_bytes)
+
+
+def _to_arrow(observations: npt.NDArray[Any], kind: Any) -> Any:
+    if not pa.types.is_fixed_size_binary(kind):
+        return pa.array(observations, type=kind)
+    buffer = pa.py_buffer(np.ascontiguousarray(observations))
+    return pa.FixedSizeBinaryArray.from_buffers(kind, len(observations), [None, buffer])
+
+
+def _from_arrow(path: Path, column: Any, mechanism: Mechanism) -> npt.NDArray[Any]:
+    if column.type != _observation_type(mechanism) or column.null_count:
+        raise FileFormatError(f"{path} holds observations of another kind than its mechanism makes.")
+    if mechanism.one_class:
+        return np.asarray(column.to_numpy())
+    width = mechanism.observation_bytes
+    parts = [
+        np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width) for chunk in column.chunks
+    ]
+    return np.concatenate(parts).reshape(-1, width) if parts else np.zeros((0, width), np.uint8)
+
+
+def stated_checksum(path: Path) -> str | None:
+    """The checksum that a release file states, unchecked; None if it is not a release."""
+    try:
+        metadata = pq.read_metadata(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return None
+    stated = metadata.get(_CHECKSUM)
+    return stated.decode("ascii", "replace") if stated else None

@@ -1,0 +1,155 @@
+"""Keyed, streaming digests of public columns, and sorted hashes of row ids in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_RUN = 1 << 22  # hashes sorted at a time: 32 MB
+
+
+def id_texts(ids: Any) -> list[bytes]:
+    """Ids as bytes; a number and its decimal text are the same id."""
+    return [text.encode() for text in pc.cast(ids, pa.string()).to_pylist()]
+
+
+class IdHasher:
+    """64-bit keyed hashes of ids, and an order-free fingerprint of all of them."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._sums = np.zeros(2, dtype=np.uint64)
+
+    def hashes(self, ids: Any) -> npt.NDArray[np.uint64]:
+        """One hash an id, without taking note."""
+        return self._lanes(ids)[:, 0].copy()
+
+    def add(self, ids: Any) -> npt.NDArray[np.uint64]:
+        """One hash an id, added to the fingerprint."""
+        lanes = self._lanes(ids)
+        self._sums += lanes.sum(axis=0, dtype=np.uint64)
+        return lanes[:, 0].copy()
+
+    def _lanes(self, ids: Any) -> npt.NDArray[np.uint64]:
+        key, blake = self._key, hashlib.blake2b
+        digests = b"".join([blake(text, digest_size=16, key=key).digest() for text in id_texts(ids)])
+        return np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
+
+    def fingerprint(self) -> str:
+        """The sum of all hashes mod 2^128, lane by lane: the same whatever the order of the rows."""
+        return self._sums.astype("<u8").tobytes().hex()
+
+
+class HashSorter:
+    """Sorts any number of uniformly distributed hashes on disk: sorted runs, then merged slice by slice."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._runs_path = path.with_name(path.name + ".runs")
+        self._runs: list[int] = []
+        self._pending: list[npt.NDArray[np.uint64]] = []
+        self._pending_count = 0
+
+    def add(self, hashes: npt.NDArray[np.uint64]) -> None:
+        """More hashes, in any order."""
+        self._pending.append(hashes)
+        self._pending_count += len(hashes)
+        if self._pending_count >= _RUN:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pending_count:
+            run = np.sort(np.concatenate(self._pending))
+            with _private(self._runs_path, append=bool(self._runs)) as file:
+                file.write(run.astype("<u8").tobytes())
+            self._runs.append(len(run))
+            self._pending, self._pending_count = [], 0
+
+    def finish(self) -> tuple[str, list[int]]:
+        """Write the sorted hashes; return their digest and those that occur more than once."""
+        self._flush()
+        digest = hashlib.sha256()
+        repeated: list[int] = []
+        previous: int | None = None
+        with _private(self._path) as file:
+            for part in self._slices():
+                again = part[1:][part[1:] == part[:-1]]
+                if previous is not None and len(part) and int(part[0]) == previous:
+                    repeated.append(previous)
+                repeated.extend(int(x) for x in again)
+                previous = int(part[-1]) if len(part) else previous
+                data = part.astype("<u8").tobytes()
+                digest.update(data)
+                file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._runs_path.unlink(missing_ok=True)
+        return digest.hexdigest()[:32], repeated
+
+    def _slices(self) -> Iterator[npt.NDArray[np.uint64]]:
+        if not self._runs:
+            return
+        data = np.memmap(self._runs_path, dtype="<u8", mode="r")
+        starts = np.cumsum([0, *self._runs])
+        runs = [data[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        count = len(runs)
+        # Hashes are uniform, so equal slices of their range hold about equally many.
+        bounds = [(i << 64) // count for i in range(1, count)]
+        cuts = [[0, *np.searchsorted(run, np.array(bounds, dtype=np.uint64)), len(run)] for run in runs]
+        for i in range(count):
+            yield np.sort(np.concatenate([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)]))
+
+
+def _private(path: Path, append: bool = False) -> Any:
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
+    return os.fdopen(os.open(path, flags, 0o600), "ab" if append else "wb")
+
+
+class ColumnHasher:
+    """A keyed digest of a column's values that does not depend on how they were cut into batches."""
+
+    def __init__(self, key: bytes) -> None:
+        # Three streams, each in row order, so that where one batch ends leaves no trace.
+        self._values, self._lengths, self._nulls = (hashlib.blake2b(key=key, digest_size=32) for _ in range(3))
+
+    def add(self, column: Any) -> None:
+        """The next values."""
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kind = column.type
+        self._nulls.update(pc.is_null(column).to_numpy(zero_copy_only=False).astype(np.uint8).tobytes())
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            values = pc.fill_null(column, False if pa.types.is_boolean(kind) else 0)
+            self._values.update(np.ascontiguousarray(values.to_numpy(zero_copy_only=False)).tobytes())
+        elif pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_large(kind):
+            values = pc.fill_null(column, b"" if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else "")
+            self._lengths.update(pc.binary_length(values).to_numpy(zero_copy_only=False).astype("<i8").tobytes())
+            self._values.update(b"".join(_bytes(v) for v in values.to_pylist()))
+        else:
+            for value in column.to_pylist():
+                self._values.update(json.dumps(value, sort_keys=True, default=_text).encode() + b"\n")
+
+    def digest(self) -> bytes:
+        """Of everything added."""
+        return self._values.digest() + self._lengths.digest() + self._nulls.digest()
+
+
+def _is_large(kind: Any) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _text(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else repr(value)

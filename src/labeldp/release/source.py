@@ -1,0 +1,197 @@
+"""Where labels come from: a table or arrays, surveyed once (checked, fingerprinted), then read again to be released."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from labeldp.accounting.book import Fingerprint
+from labeldp.accounting.rows import RowIds, RowNumbers, Rows
+from labeldp.errors import InputError
+from labeldp.private import PrivateLabels
+from labeldp.release.classes import Classes
+from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts
+from labeldp.release.tables import Table
+
+_ARRAY_BATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some consecutive rows: their labels, ids (an Arrow array) where there are any, and other public columns."""
+
+    labels: PrivateLabels
+    ids: Any | None
+    others: Any | None = None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is public about a source, known once all of its rows have been checked."""
+
+    start: int
+    stop: int
+    fingerprint: Fingerprint
+    rows: Rows
+    id_type: Any | None
+    id_bytes: int
+
+
+class Source(ABC):
+    """Labels, with ids or without. `label_column` and `id_column` name them for the record."""
+
+    classes: Classes
+    label_column: str | None = None
+    id_column: str | None = None
+
+    @abstractmethod
+    def batches(self, *, others: bool = False) -> Iterator[Batch]:
+        """All rows in order, labels checked. With `others`, the remaining columns too."""
+
+    @property
+    @abstractmethod
+    def has_others(self) -> bool:
+        """Whether there are columns beside label and id."""
+
+    def survey(
+        self, key: bytes, *, folder: Path, scratch: Path, selected: tuple[int, int] | None = None
+    ) -> Survey:
+        """Check every row, fingerprint the source, and note which rows are `selected` (default: all).
+
+        Sorted hashes of ids go to `folder`, by way of `scratch`.
+        """
+        with_ids = self.id_column is not None
+        columns: dict[str, ColumnHasher] = {}
+        hasher = IdHasher(key)
+        sorter = HashSorter(scratch / "ids.u64")
+        count = id_bytes = 0
+        id_type = None
+        for batch in self.batches(others=not with_ids):
+            size = len(batch.labels)
+            if batch.ids is not None:
+                id_type = batch.ids.type
+                id_bytes += batch.ids.nbytes
+                hashes = hasher.add(_checked_ids(batch.ids, count))
+                low, high = selected or (0, count + size)
+                sorter.add(hashes[max(0, low - count) : max(0, high - count)])
+            elif batch.others is not None:
+                for name, column in zip(batch.others.schema.names, batch.others.columns, strict=True):
+                    columns.setdefault(name, ColumnHasher(key)).add(column)
+            count += size
+        if count == 0:
+            raise InputError("there are no labels: the input has no rows.")
+        start, stop = selected or (0, count)
+        if not 0 <= start < stop <= count:
+            raise InputError(f"rows {start}:{stop} are not among the {count:,} rows (they count from 0).")
+        if not with_ids:
+            digest = _digest_columns(columns, key) if columns else None
+            print_ = Fingerprint("columns" if digest else "name", count, digest)
+            return Survey(start, stop, print_, RowNumbers(start, stop), None, 0)
+        content, repeated = sorter.finish()
+        if repeated:
+            self._refuse_duplicates(hasher, set(repeated))
+        os.replace(scratch / "ids.u64", folder / f"ids-{content}.u64")
+        rows = RowIds(stop - start, content, folder)
+        return Survey(start, stop, Fingerprint("ids", count, hasher.fingerprint()), rows, id_type, id_bytes)
+
+    def _refuse_duplicates(self, hasher: IdHasher, repeated: set[int]) -> None:
+        """Name the first row whose id was there before. Two different ids with one hash are no duplicate."""
+        seen: dict[bytes, int] = {}
+        row = 0
+        for batch in self.batches():
+            if batch.ids is None:
+                return
+            suspects = np.flatnonzero(np.isin(hasher.hashes(batch.ids), list(repeated)))
+            for i, text in zip(suspects, id_texts(batch.ids.take(pa.array(suspects))), strict=True):
+                if text in seen:
+                    raise InputError(f"row {row + int(i)} has the same id as row {seen[text]}; ids must be unique.")
+                seen[text] = row + int(i)
+            row += len(batch.labels)
+
+
+def _checked_ids(ids: Any, first_row: int) -> Any:
+    if ids.null_count:
+        raise InputError(f"row {first_row + pc.index(pc.is_null(ids), True).as_py()} has no id.")
+    if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+        raise InputError(f"ids must be whole numbers or text; the id column holds {ids.type}.")
+    return ids
+
+
+def _digest_columns(columns: dict[str, ColumnHasher], key: bytes) -> str:
+    total = hashlib.blake2b(key=key, digest_size=16)
+    for name in sorted(columns):
+        total.update(name.encode() + b"\0" + columns[name].digest())
+    return total.hexdigest()
+
+
+class TableSource(Source):
+    """The label column (and id column) of a file."""
+
+    def __init__(self, table: Table, label: str, classes: Classes, id_column: str | None = None) -> None:
+        for name in (label, id_column):
+            if name is not None and name not in table.columns:
+                shown = ", ".join(table.columns[:12]) + (", …" if len(table.columns) > 12 else "")
+                raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}.")
+        if label == id_column:
+            raise InputError(f"{label!r} cannot be the label and the id at once: ids are public.")
+        self.table, self.classes, self.label_column, self.id_column = table, classes, label, id_column
+
+    @property
+    def has_others(self) -> bool:
+        """Whether the file has more columns than label and id."""
+        return len(self.table.columns) > 1 + (self.id_column is not None)
+
+    def batches(self, *, others: bool = False) -> Iterator[Batch]:
+        """From the file, batch by batch."""
+        assert self.label_column is not None
+        used = [self.label_column, *([self.id_column] if self.id_column else [])]
+        rest = [name for name in self.table.columns if name not in used] if others else []
+        row = 0
+        for batch in self.table.batches([*used, *rest], missing_is_text=self.classes.names or ()):
+            if batch.num_rows == 0:
+                continue
+            labels = self.classes.encode(batch.column(self.label_column), row)
+            ids = batch.column(self.id_column) if self.id_column else None
+            if ids is not None and pa.types.is_dictionary(ids.type):
+                ids = ids.cast(ids.type.value_type)
+            yield Batch(labels, ids, batch.select(rest) if rest else None)
+            row += batch.num_rows
+
+
+class ArraySource(Source):
+    """Labels, and perhaps ids, in memory."""
+
+    def __init__(
+        self, labels: PrivateLabels, classes: Classes, ids: Sequence[Any] | npt.NDArray[Any] | None = None
+    ) -> None:
+        self.labels, self.classes = labels, classes
+        self._ids = None
+        if ids is not None:
+            try:
+                self._ids = pa.array(ids)
+            except (pa.ArrowException, TypeError, ValueError):
+                raise InputError("ids must be a one-dimensional array of whole numbers or of text.") from None
+            if len(self._ids) != len(labels):
+                raise InputError(f"there are {len(labels):,} labels but {len(self._ids):,} ids.")
+            self.id_column = "id"
+
+    @property
+    def has_others(self) -> bool:
+        """Never."""
+        return False
+
+    def batches(self, *, others: bool = False) -> Iterator[Batch]:
+        """From memory."""
+        for start in range(0, len(self.labels), _ARRAY_BATCH):
+            stop = min(start + _ARRAY_BATCH, len(self.labels))
+            yield Batch(self.labels.slice(start, stop), self._ids[start:stop] if self._ids is not None else None)
