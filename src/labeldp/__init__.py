@@ -44,7 +44,7 @@ _WHERE = {
     "PrivateLabels": "private", "Release": "release.core", "denoise": "denoise",
 }  # fmt: skip
 
-__all__ = sorted(_WHERE)  # noqa: PLE0605
+__all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

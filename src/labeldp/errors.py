@@ -37,3 +37,9 @@ class BudgetError(RefusedError):
 
 class AlreadyReleasedError(RefusedError):
     """Some of these rows were released before, and this is not the same request again."""
+
+
+class VerificationError(LedgerError):
+    """The ledger, or a release that claims to come from it, is not what it was."""
+
+    exit_code = 3

@@ -116,9 +116,7 @@ def _apply(book: Book, entry: Entry, folder: Path) -> None:
         data_set = book.data_sets[body["data_set"]]
         before, data_set.caps = data_set.caps, Cost.from_json(body["caps"])
         if body["raised"]:
-            data_set.raised.append(
-                {"at": body["at"], "from": before.to_json() if before else None, "to": body["caps"]}
-            )
+            data_set.raised.append({"at": body["at"], "from": before.to_json() if before else None, "to": body["caps"]})
     elif entry.kind == "unprotected":
         book.data_sets[body["data_set"]].unprotected = body["reason"]
     elif entry.kind == CHARGED:

@@ -95,9 +95,7 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
         caps = _changed(data_set, budget)
         if caps != data_set.caps:
             raised = not caps.within(data_set.caps or caps)
-            entries.append(
-                ("budget", {"data_set": data_set.name, "caps": caps.to_json(), "raised": raised, "at": now})
-            )
+            entries.append(("budget", {"data_set": data_set.name, "caps": caps.to_json(), "raised": raised, "at": now}))
             data_set = DataSet(data_set.name, data_set.fingerprint, caps, None, data_set.raised, data_set.releases)
     repeats = _same(data_set, request)
     if repeats is not None:
@@ -108,7 +106,7 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
         raise AlreadyReleasedError(
             f"rows of {data_set.name!r} were released before (release {earlier.number}, {earlier.made}: "
             f"{_describe(earlier)}), and this is not the same request. A second look at the same labels costs again: "
-            "add `--again charge` (in Python again=\"charge\") if that is meant."
+            'add `--again charge` (in Python again="charge") if that is meant.'
         )
     _check_budget(data_set, request)
     if request.insecure and data_set.unprotected is None:

@@ -17,7 +17,7 @@ from labeldp.accounting.book import Book, ReleaseRecord
 from labeldp.accounting.filter import Budget, Request, decide
 from labeldp.accounting.journal import Entry, Journal, broken_at
 from labeldp.accounting.rows import RowIds
-from labeldp.errors import LedgerError
+from labeldp.errors import LedgerError, VerificationError
 
 
 def default_ledger_path() -> Path:
@@ -107,11 +107,13 @@ class Ledger:
         entries = self._journal.entries()
         broken = broken_at(entries)
         if broken is not None:
-            raise LedgerError(f"entry {broken} of the ledger {self.path} does not follow from the one before: altered.")
+            raise VerificationError(
+                f"entry {broken} of the ledger {self.path} does not follow from the one before: altered."
+            )
         for release in self.book().releases.values():
             rows = release.rows
-            if isinstance(rows, RowIds) and hashlib.sha256(rows.hashes()).hexdigest()[:32] != rows.digest:
-                raise LedgerError(f"the ids of release {release.number} of the ledger {self.path} were altered.")
+            if isinstance(rows, RowIds) and hashlib.sha256(rows.hashes().data).hexdigest()[:32] != rows.digest:
+                raise VerificationError(f"the ids of release {release.number} of the ledger {self.path} were altered.")
         return entries
 
     def __repr__(self) -> str:

@@ -75,7 +75,8 @@ class Coordinatewise(Mechanism):
 
         Among all functions of the cell it has the smallest standard error where half of the predictions are right.
         """
-        return self._cell_scores()[self._cells(observations)[np.arange(len(observations)), classes]]
+        cells = self._cells(observations)[np.arange(len(observations)), classes]
+        return np.asarray(self._cell_scores()[cells])
 
     def moments(self) -> Moments:
         """Sums over the cells."""

@@ -51,7 +51,7 @@ class NoPrivacy(Mechanism):
 
     def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """[class = label]."""
-        return (observations == classes).astype(np.float64)
+        return np.asarray(observations == classes, dtype=np.float64)
 
     def moments(self) -> Moments:
         """The score is right."""

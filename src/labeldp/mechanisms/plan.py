@@ -10,7 +10,15 @@ import numpy.typing as npt
 
 from labeldp.accounting.cost import check_delta, check_epsilon
 from labeldp.errors import AccountingError, InputError
-from labeldp.mechanisms import Gaussian, Laplace, Mechanism, NoPrivacy, RandomizedResponse, SubsetSelection, UnaryEncoding
+from labeldp.mechanisms import (
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NoPrivacy,
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from labeldp.mechanisms.base import check_prior
 from labeldp.private import check_num_classes
 
@@ -68,7 +76,12 @@ class Plan:
 
 
 def calibrate(
-    name: str, *, epsilon: float, num_classes: int, delta: float | None = None, prior: npt.ArrayLike | None = None
+    name: str,
+    *,
+    epsilon: float,
+    num_classes: int,
+    delta: float | None = None,
+    prior: npt.ArrayLike | None = None,
 ) -> Mechanism:
     """The named mechanism at ε."""
     if name == NoPrivacy.name:
@@ -80,9 +93,7 @@ def calibrate(
     return _CALIBRATORS[name](delta=delta, prior=prior, epsilon=epsilon, num_classes=num_classes)
 
 
-def plan(
-    epsilon: float, num_classes: int, *, prior: npt.ArrayLike | None = None, delta: float | None = None
-) -> Plan:
+def plan(epsilon: float, num_classes: int, *, prior: npt.ArrayLike | None = None, delta: float | None = None) -> Plan:
     """Every mechanism at ε. The recommended one carries the most nats, among the pure ones unless a δ is given."""
     epsilon, num_classes = check_epsilon(epsilon), check_num_classes(num_classes)
     pi = None if prior is None else check_prior(prior, num_classes)

@@ -15,7 +15,14 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost, check_epsilon
 from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy
-from labeldp.mechanisms.base import CALIBRATION_MARGIN, Mechanism, Moments, Observations, check_prior, check_word
+from labeldp.mechanisms.base import (
+    CALIBRATION_MARGIN,
+    Mechanism,
+    Moments,
+    Observations,
+    check_prior,
+    check_word,
+)
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes, code_dtype
 
@@ -80,7 +87,7 @@ class RandomizedResponse(Mechanism):
 
     def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """[class = observed]."""
-        return (observations == classes).astype(np.float64)
+        return np.asarray(observations == classes, dtype=np.float64)
 
     def moments(self) -> Moments:
         """Of a coin."""

@@ -19,7 +19,14 @@ from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy, below
 from labeldp.errors import InputError
 from labeldp.mechanisms import information as nats
-from labeldp.mechanisms.base import CALIBRATION_MARGIN, Mechanism, Moments, Observations, check_prior, check_word
+from labeldp.mechanisms.base import (
+    CALIBRATION_MARGIN,
+    Mechanism,
+    Moments,
+    Observations,
+    check_prior,
+    check_word,
+)
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes
 
@@ -77,14 +84,21 @@ class SubsetSelection(Mechanism):
         return np.packbits(members, axis=1, bitorder="little")
 
     def _add_others(
-        self, members: npt.NDArray[np.uint8], rows: npt.NDArray[np.intp], codes: Codes, count: int, entropy: Entropy
+        self,
+        members: npt.NDArray[np.uint8],
+        rows: npt.NDArray[np.intp],
+        codes: Codes,
+        count: int,
+        entropy: Entropy,
     ) -> None:
         """Add an exactly uniform `count`-subset of the classes other than the true one (Floyd's algorithm)."""
         classes = self.num_classes
         after = codes[rows].astype(np.intp) + 1
         flat, base = members.reshape(-1), rows * classes
 
-        def cell(step: npt.NDArray[np.intp] | int) -> npt.NDArray[np.intp]:  # the other classes, counted from the true one
+        def cell(
+            step: npt.NDArray[np.intp] | int,
+        ) -> npt.NDArray[np.intp]:  # the other classes, counted from the true one
             position = after + step
             position -= classes * (position >= classes)
             return base + position
@@ -112,7 +126,7 @@ class SubsetSelection(Mechanism):
 
     def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """[class ∈ subset]."""
-        return self._members(observations)[np.arange(len(observations)), classes].astype(np.float64)
+        return np.asarray(self._members(observations)[np.arange(len(observations)), classes], dtype=np.float64)
 
     def moments(self) -> Moments:
         """Of a coin; another class is in the subset with (P(k−1) + (2^64−P)k)/((C−1)·2^64)."""
@@ -136,7 +150,11 @@ class SubsetSelection(Mechanism):
     @classmethod
     def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> SubsetSelection:
         """From `size` and `holds`."""
-        return cls(num_classes, check_word(parameters.get("size"), "size"), check_word(parameters.get("holds"), "holds"))
+        return cls(
+            num_classes,
+            check_word(parameters.get("size"), "size"),
+            check_word(parameters.get("holds"), "holds"),
+        )
 
 
 def no_padding(packed: npt.NDArray[np.uint8], num_classes: int) -> bool:

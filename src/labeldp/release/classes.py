@@ -67,7 +67,10 @@ class Classes:
         if codes.null_count:
             row = pc.index(pc.is_null(codes), True).as_py()
             what = f"a label outside the {self.count} declared classes"
-            if self.names is None and not pc.match_substring_regex(text.slice(row, 1), r"^[-+]?\d+(\.\d*)?$")[0].as_py():
+            if (
+                self.names is None
+                and not pc.match_substring_regex(text.slice(row, 1), r"^[-+]?\d+(\.\d*)?$")[0].as_py()
+            ):
                 what = f"text where class numbers 0 to {self.count - 1} are declared"
             raise InputError(f"row {first_row + row} holds {what}.")
         return PrivateLabels(codes.to_numpy(zero_copy_only=False).astype(np.uint32), self.count, first_row=first_row)

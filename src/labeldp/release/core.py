@@ -30,7 +30,12 @@ class Release:
         checksum: str,
     ) -> None:
         """Use `Release.load`, or a mechanism's `release`."""
-        self.header, self.mechanism, self.observations, self.checksum = header, mechanism, observations, checksum
+        self.header, self.mechanism, self.observations, self.checksum = (
+            header,
+            mechanism,
+            observations,
+            checksum,
+        )
         self._ids = ids
 
     @classmethod
@@ -66,7 +71,7 @@ class Release:
         """log p(observation | true label = c) + const for these positions: one row each, one column a class."""
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
-            if rows.dtype != bool and rows.size and not (0 <= rows.min() and rows.max() < len(self)):
+            if rows.dtype != bool and rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
                 raise InputError(f"rows are positions from 0 to {len(self) - 1} in the release.")
         return self.mechanism.evidence(self.observations[rows])
 

@@ -34,14 +34,14 @@ class _Checksum:
         self._observations, self._ids, self._lengths = (hashlib.sha256() for _ in range(3))
 
     def add(self, ids: Any | None, observations: npt.NDArray[Any]) -> None:
-        self._observations.update(np.ascontiguousarray(observations))
+        self._observations.update(np.ascontiguousarray(observations).data)
         if ids is None:
             return
         if pa.types.is_integer(ids.type):
-            self._ids.update(np.ascontiguousarray(ids.to_numpy(zero_copy_only=False)))
+            self._ids.update(np.ascontiguousarray(ids.to_numpy(zero_copy_only=False)).data)
         else:
             texts = [text.encode() for text in ids.to_pylist()]
-            self._lengths.update(np.array([len(t) for t in texts], dtype="<i8"))
+            self._lengths.update(np.array([len(t) for t in texts], dtype="<i8").data)
             self._ids.update(b"".join(texts))
 
     def hexdigest(self) -> str:
@@ -58,7 +58,10 @@ class Writer:
         self._checksum = _Checksum(header)
         self._type = _observation_type(mechanism)
         schema = pa.schema(
-            [pa.field("id", id_type or pa.int64(), nullable=False), pa.field("observation", self._type, nullable=False)],
+            [
+                pa.field("id", id_type or pa.int64(), nullable=False),
+                pa.field("observation", self._type, nullable=False),
+            ],
             metadata={_HEADER: canonical(header).encode()},
         )
         self._writer = pq.ParquetWriter(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -100,7 +101,7 @@ class HashSorter:
             return
         data = np.memmap(self._runs_path, dtype="<u8", mode="r")
         starts = np.cumsum([0, *self._runs])
-        runs = [data[a:b] for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        runs = [data[a:b] for a, b in itertools.pairwise(starts)]
         count = len(runs)
         # Hashes are uniform, so equal slices of their range hold about equally many.
         bounds = [(i << 64) // count for i in range(1, count)]

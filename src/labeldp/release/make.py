@@ -95,7 +95,13 @@ def make_release(
 
 
 def _request(
-    source: Source, mechanism: Mechanism, survey: Survey, data_set: str, entropy: Entropy, again: str | None, shuffle: bool
+    source: Source,
+    mechanism: Mechanism,
+    survey: Survey,
+    data_set: str,
+    entropy: Entropy,
+    again: str | None,
+    shuffle: bool,
 ) -> Request:
     secure = isinstance(mechanism, NoPrivacy) is False and entropy.secure
     insecure = None
@@ -142,7 +148,9 @@ def _stated(path: Path) -> str | None:
     return files.stated_checksum(path) if path.is_file() else None
 
 
-def _header(source: Source, mechanism: Mechanism, survey: Survey, made: Made, ledger_id: str, shuffle: bool) -> dict[str, Any]:
+def _header(
+    source: Source, mechanism: Mechanism, survey: Survey, made: Made, ledger_id: str, shuffle: bool
+) -> dict[str, Any]:
     """All that a release says beside its rows. Nothing in it depends on a label."""
     record = made.record
     return {
@@ -229,4 +237,6 @@ def _deliver(made: Made, out: Path) -> None:
     try:
         place_file(out, copy)
     except InputError as error:
-        raise InputError(f"{error} The release is safe in {made.path}: the same command delivers it, nothing more is charged.") from None
+        raise InputError(
+            f"{error} The release is safe in {made.path}: the same command delivers it, nothing more is charged."
+        ) from None

@@ -63,9 +63,7 @@ class Source(ABC):
     def has_others(self) -> bool:
         """Whether there are columns beside label and id."""
 
-    def survey(
-        self, key: bytes, *, folder: Path, scratch: Path, selected: tuple[int, int] | None = None
-    ) -> Survey:
+    def survey(self, key: bytes, *, folder: Path, scratch: Path, selected: tuple[int, int] | None = None) -> Survey:
         """Check every row, fingerprint the source, and note which rows are `selected` (default: all).
 
         Sorted hashes of ids go to `folder`, by way of `scratch`.

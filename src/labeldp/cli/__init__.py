@@ -1,0 +1,72 @@
+"""The command line: each command parses, calls one function, prints. Heavy imports happen where they are used."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import typer
+
+from labeldp.cli import inspect, ledger, plan, release
+from labeldp.errors import LabelDPError
+
+_EXIT_CODES = (
+    "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails."
+)
+
+app = typer.Typer(
+    name="labeldp",
+    help="Release labels that are the secret, at a proven label-differential-privacy cost.\n\n" + _EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # its tracebacks show local variables, and some of those are labels
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("plan")(plan.command)
+app.command("release")(release.command)
+app.command("inspect")(inspect.command)
+app.add_typer(ledger.app, name="ledger")
+
+
+def _version(value: bool) -> None:
+    if value:
+        from labeldp import __version__
+
+        typer.echo(f"labeldp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run a command; say what went wrong in one sentence."""
+    try:
+        app()
+    except LabelDPError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command finishes what was begun, under the same charge.", err=True)
+        sys.exit(130)
+    except MemoryError:
+        typer.echo("error: out of memory; the same command may be run again, nothing is charged twice.", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if os.environ.get("LABELDP_DEBUG"):
+            raise
+        # Another library's message may quote a cell of the file, and so a label.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        typer.echo(
+            f"error: unexpected {type(error).__name__} at {place.filename}:{place.lineno}. Its message is withheld, since it may "
+            "quote a label; LABELDP_DEBUG=1 shows it. Please report this.",
+            err=True,
+        )
+        sys.exit(1)

@@ -1,0 +1,67 @@
+"""`labeldp ledger`: what has been spent, and whether the record is whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeldp.cli.options import JsonOption, LedgerOption
+from labeldp.cli.output import print_json, print_table
+
+app = typer.Typer(
+    help="Show what has been spent, on which rows, by which release; verify the record.", no_args_is_help=True
+)
+
+
+@app.command()
+def show(
+    ledger: LedgerOption = None,
+    data_set: Annotated[str | None, typer.Option("--data-set", help="Only this data set.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show every data set's budget, what is spent so far, and its releases."""
+    from labeldp.accounting.ledger import Ledger
+    from labeldp.accounting.statement import statement
+
+    opened = Ledger(ledger, create=False)
+    facts = statement(opened, data_set)
+    if json:
+        print_json(facts)
+        return
+    typer.echo(f"ledger {facts['ledger']}")
+    for entry in facts["data_sets"]:
+        typer.echo(f"\n{entry['name']}: {entry['rows']:,} rows, known by {entry['known_by']}\n  budget {entry['text']}")
+        for raised in entry["raised"]:
+            typer.echo(f"  the budget was raised on {raised['at']}")
+        print_table(
+            (">release", "made", "rows", "mechanism", "cost", "state"),
+            [
+                (str(r["entry"]), r["made"], r["rows_text"], r["mechanism"], r["cost_text"], r["state"])
+                for r in entry["releases"]
+            ],
+        )
+
+
+@app.command()
+def verify(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Release files, as after --releases.", show_default=False)
+    ] = None,
+    releases: Annotated[
+        list[Path] | None, typer.Option("--releases", help="Release files that this ledger must know.")
+    ] = None,
+    ledger: LedgerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Check the chain of hashes and, with --releases FILES, that the ledger was not rolled back behind them."""
+    from labeldp.accounting.ledger import Ledger
+    from labeldp.release.verify import verify as run
+
+    result = run(Ledger(ledger, create=False), [*(releases or []), *(files or [])])
+    if json:
+        print_json(result)
+    else:
+        typer.echo(f"{result['ledger']}: {result['entries']} entries, each follows from the one before; "
+                   f"{len(result['releases'])} release files are recorded in it.")  # fmt: skip

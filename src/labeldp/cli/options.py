@@ -1,0 +1,63 @@
+"""Options that several commands share, and files that they name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.release.classes import Classes
+
+# typer reads these at run time, where `X | None` would need Python 3.10's syntax in every alias.
+ClassesOption = Annotated[
+    str,
+    typer.Option(
+        "--classes",
+        help="How many classes there are (10), all their names (no,yes), or @FILE with one name a line.",
+    ),
+]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="The ledger file. Default: $LABELDP_LEDGER, else one for each user."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DeltaOption = Annotated[
+    float | None,
+    typer.Option("--delta", help="δ, from 2^-40: lets the Gaussian mechanism compete (default for it: 1e-5)."),
+]
+PriorOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--prior",
+        help="A public class prior: JSON (a list, or name: probability), or one number a line. Never count it from the labels.",
+    ),
+]
+
+
+def read_prior(path: Path | None, classes: Classes) -> list[float] | None:
+    """Probabilities in the order of the classes."""
+    if path is None:
+        return None
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"the prior {path} cannot be read.") from None
+    try:
+        data: Any = json.loads(text) if text.lstrip().startswith(("[", "{")) else text.replace(",", " ").split()
+        if isinstance(data, dict):
+            names = classes.names or tuple(str(i) for i in range(classes.count))
+            if set(data) != set(names):
+                raise InputError(
+                    f"the prior {path} must give a probability for each of the {classes.count} classes by name."
+                )
+            data = [data[name] for name in names]
+        return [float(value) for value in data]
+    except (ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"the prior {path} is not a list of probabilities.") from None

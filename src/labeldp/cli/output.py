@@ -1,0 +1,50 @@
+"""How commands print: JSON for programs, aligned lines and tables for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import typer
+
+
+def print_json(data: Any) -> None:
+    """One JSON document, full precision, never NaN or Infinity."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Name and value, a line each."""
+    for name, value in facts:
+        typer.echo(f"{name:<12} {value}")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """A table; numbers are right-aligned by the caller's choice of a leading '>' in the column's name."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:  # piped, a table is as wide as it needs to be: nothing is cut off
+        console.width = 200
+    console.print(table)
+
+
+def number(value: float) -> str:
+    """Six significant digits, for people."""
+    return f"{value:.6g}"
+
+
+def guarantee_text(epsilon: float | None, delta: float | None, reason: str | None) -> str:
+    """The certificate in words."""
+    if epsilon is None:
+        return f"none: {reason}"
+    pure = "pure" if not delta else f"δ = {delta:g}"
+    return f"ε = {number(epsilon)} ({pure}; neighbours differ in one label)"

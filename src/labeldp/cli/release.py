@@ -1,0 +1,128 @@
+"""`labeldp release`: the label owner's one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labeldp.cli.options import ClassesOption, DeltaOption, JsonOption, LedgerOption, PriorOption, read_prior
+from labeldp.cli.output import guarantee_text, print_facts, print_json
+from labeldp.errors import InputError
+
+
+def command(
+    labels: Annotated[Path, typer.Argument(help="A Parquet or CSV file with the private labels.", show_default=False)],
+    label: Annotated[str, typer.Option("--label", help="The column that holds the label.")],
+    classes: ClassesOption,
+    out: Annotated[Path, typer.Option("--out", help="The release file to write: Parquet, safe to hand over.")],
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="A public column that names each row. Default: the row number.")
+    ] = None,
+    data_set: Annotated[
+        str | None, typer.Option("--data-set", help="What the ledger calls these labels. Default: the file's stem.")
+    ] = None,
+    ledger: LedgerOption = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            "--mechanism", help="response, subset, unary, laplace, gaussian. Default: the most informative (see plan)."
+        ),
+    ] = None,
+    delta: DeltaOption = None,
+    prior: PriorOption = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", help="Release only rows a:b of the file (from 0, b excluded).")
+    ] = None,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Write the rows in a random order (needs --id).")] = False,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget", help="Cap on the pure ε of every row, all releases together. Default: the first release's cost."
+        ),
+    ] = None,
+    budget_gaussian: Annotated[
+        float | None, typer.Option("--budget-gaussian", help="Cap on Gaussian releases: their ε at --budget-delta.")
+    ] = None,
+    budget_delta: Annotated[float | None, typer.Option("--budget-delta", help="The δ of --budget-gaussian.")] = None,
+    raise_budget: Annotated[
+        bool, typer.Option("--raise-budget", help="Allow a higher budget than was promised; recorded for good.")
+    ] = False,
+    again: Annotated[
+        str | None, typer.Option("--again", help="`--again charge`: release rows a second time, at a second cost.")
+    ] = None,
+    insecure_seed: Annotated[
+        int | None, typer.Option("--insecure-seed", help="Repeatable noise for experiments: protects nobody.")
+    ] = None,
+    insecure_no_privacy: Annotated[
+        bool, typer.Option("--insecure-no-privacy", help="With --mechanism none: write the true labels, for baselines.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Release a file's labels through a mechanism of proven cost, and charge the ledger.
+
+    Row order and ids are public: a file that is sorted by its label gives the label away, whatever the noise (see --shuffle, and
+    choose ids that do not follow the label either). Asked for the same again, the command returns the first release and charges nothing.
+    """
+    from labeldp.release.files import ReleaseOptions, release_file
+
+    if (budget_gaussian is None) != (budget_delta is None):
+        raise InputError("--budget-gaussian and --budget-delta go together: a Gaussian cost is an ε at a δ.")
+    from labeldp.release.classes import Classes
+
+    declared = Classes.parse(classes)
+    done = release_file(
+        labels,
+        out,
+        ReleaseOptions(
+            label=label, classes=declared, epsilon=epsilon, id_column=id_column, data_set=data_set, ledger=ledger,
+            mechanism=mechanism, delta=delta, prior=read_prior(prior, declared), rows=_span(rows), shuffle=shuffle,
+            budget=budget,
+            budget_gaussian=None if budget_gaussian is None or budget_delta is None else (budget_gaussian, budget_delta),
+            raise_budget=raise_budget, again=again, insecure_seed=insecure_seed, insecure_no_privacy=insecure_no_privacy,
+        ),
+    )  # fmt: skip
+    for warning in done["warnings"]:
+        typer.echo(f"warning: {warning}", err=True)
+    if json:
+        print_json(done)
+    else:
+        print_facts(_facts(done))
+
+
+def _span(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    try:
+        start, stop = text.split(":")
+        return int(start or 0), int(stop)
+    except ValueError:
+        raise InputError(f"--rows takes a range a:b of row numbers from 0; got {text!r}.") from None
+
+
+def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
+    mechanism, certificate, budget = done["mechanism"], done["certificate"], done["budget"]
+    what = f"{done['rows']:,} rows of data set {done['data_set']!r}"
+    if done["data_set_from"]:
+        what += f" ({done['data_set_from']})"
+    if done["charged"]:
+        how = "charged now"
+    elif done["resumed"]:
+        how = f"charged on {done['made']}, interrupted then, finished now: nothing more charged"
+    else:
+        how = f"made on {done['made']}, nothing charged"
+    parameters = "".join(f", {name} {value}" for name, value in mechanism["parameters"].items())
+    facts = [
+        ("released", f"{done['out']}: {what}"),
+        ("mechanism", f"{mechanism['name']}, {mechanism['num_classes']} classes{parameters}"),
+        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"])),
+        ("cost", how),
+        ("budget", budget["text"]),
+        ("ledger", f"{done['ledger']} (entry {done['entry']})"),
+    ]
+    facts += [("raised", f"the budget was raised on {r['at']}") for r in budget["raised"]]
+    if done["insecure"]:
+        facts.append(("INSECURE", done["insecure"]))
+    return facts

@@ -1,0 +1,126 @@
+"""Releasing a file: what `labeldp release` does, for Python as well."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labeldp.accounting.filter import describe_caps
+from labeldp.accounting.ledger import Ledger
+from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
+from labeldp.errors import InputError
+from labeldp.mechanisms import Mechanism, NoPrivacy
+from labeldp.mechanisms.plan import calibrate, recommend
+from labeldp.release.arrays import NAME_ALONE
+from labeldp.release.classes import Classes
+from labeldp.release.core import certificate_json
+from labeldp.release.make import Made, make_release
+from labeldp.release.source import TableSource
+from labeldp.release.tables import open_table
+
+
+@dataclass(frozen=True)
+class ReleaseOptions:
+    """The options of `labeldp release`, by the same names."""
+
+    label: str
+    classes: Classes
+    epsilon: float | None = None
+    id_column: str | None = None
+    data_set: str | None = None
+    ledger: Path | None = None
+    mechanism: str | None = None
+    delta: float | None = None
+    prior: Sequence[float] | None = None
+    rows: tuple[int, int] | None = None
+    shuffle: bool = False
+    budget: float | None = None
+    budget_gaussian: tuple[float, float] | None = None
+    raise_budget: bool = False
+    again: str | None = None
+    insecure_seed: int | None = None
+    insecure_no_privacy: bool = False
+
+
+def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, Any]:
+    """Release one file's labels into another; return a summary of what was done (see `labeldp release --json`)."""
+    mechanism = _mechanism(options)
+    source = TableSource(open_table(labels), options.label, options.classes, options.id_column)
+    entropy: Entropy = SecureEntropy() if options.insecure_seed is None else SeededEntropy(options.insecure_seed)
+    name = options.data_set or _stem(labels)
+    ledger = Ledger(
+        options.ledger,
+        budget=options.budget,
+        budget_gaussian=options.budget_gaussian,
+        raise_budget=options.raise_budget,
+    )
+    made = make_release(
+        source, mechanism, data_set=name, ledger=ledger, entropy=entropy, again=options.again, shuffle=options.shuffle,
+        selected=options.rows, out=out,
+    )  # fmt: skip
+    warnings = []
+    if made.data_set.fingerprint.by == "name":
+        warnings.append(NAME_ALONE.format(name))
+    return {
+        "out": str(out),
+        "rows": _count(made),
+        "data_set": name,
+        "data_set_from": None if options.data_set else "the file's stem; --data-set names another",
+        "mechanism": mechanism.to_json(),
+        "certificate": certificate_json(mechanism, made.record.insecure),
+        "charged": made.charged_now,
+        "resumed": made.resumed,
+        "made": made.record.made,
+        "budget": _budget(made, options),
+        "ledger": os.fspath(ledger.path.absolute()),
+        "entry": made.record.number,
+        "checksum": made.record.checksum,
+        "insecure": made.record.insecure,
+        "warnings": warnings,
+    }
+
+
+def _mechanism(options: ReleaseOptions) -> Mechanism:
+    if (options.mechanism == NoPrivacy.name) != options.insecure_no_privacy:
+        raise InputError("writing true labels takes both: --mechanism none --insecure-no-privacy.")
+    if options.mechanism == NoPrivacy.name:
+        return NoPrivacy(options.classes.count)
+    if options.epsilon is None:
+        raise InputError("--epsilon is missing: how much privacy may each label cost? A typical value is 1 to 8.")
+    if options.mechanism is None:
+        return recommend(options.epsilon, options.classes.count, options.prior, delta=options.delta)
+    return calibrate(
+        options.mechanism,
+        epsilon=options.epsilon,
+        num_classes=options.classes.count,
+        delta=options.delta,
+        prior=options.prior,
+    )
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    for ending in (".gz", ".bz2", ".zst"):
+        name = name.removesuffix(ending)
+    return Path(name).stem
+
+
+def _count(made: Made) -> int:
+    rows = made.record.rows.to_json()
+    return int(rows["count"] if "count" in rows else rows["stop"] - rows["start"])
+
+
+def _budget(made: Made, options: ReleaseOptions) -> dict[str, Any]:
+    data_set = made.data_set
+    spent = data_set.spent()
+    if data_set.caps is None:
+        text = f"none: the data set is unprotected for good ({data_set.unprotected})"
+    else:
+        text = f"{describe_caps(data_set.caps)}, spent so far {describe_caps(spent)}"
+        first = made.charged_now and len(data_set.releases) == 1
+        if first and options.budget is None and options.budget_gaussian is None:
+            text += "; the cap is this first release's own cost, since no --budget was given"
+    return {**data_set.budget_json(), "spent": spent.to_json(), "text": text}

@@ -1,0 +1,40 @@
+"""Is the ledger whole, and does it know every release that is out there?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from labeldp.accounting.ledger import Ledger
+from labeldp.errors import VerificationError
+from labeldp.release.core import Release
+
+
+def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
+    """Check the chain; check each release file, and that its head is in the chain. Raises on the first fault."""
+    entries = ledger.verify()
+    book = ledger.book()
+    known = {entry.number: entry.hash for entry in entries}
+    checked = []
+    for path in releases:
+        release = Release.load(path)
+        stated = release.header["ledger"]
+        if stated["id"] != book.ledger:
+            raise VerificationError(
+                f"{path} was released through another ledger ({stated['id']}), not through {ledger.path}."
+            )
+        if stated["entry"] not in known:
+            raise VerificationError(
+                f"{path} was released as entry {stated['entry']}, but {ledger.path} ends at entry {len(entries)}: the ledger was "
+                "rolled back (an old copy restored?), and what was spent since is missing."
+            )
+        if known[stated["entry"]] != stated["head"]:
+            raise VerificationError(
+                f"entry {stated['entry']} of {ledger.path} is not the one that {path} was released as: rewritten."
+            )
+        record = book.releases.get(stated["entry"])
+        if record is None or record.checksum != release.checksum:
+            raise VerificationError(f"{path} is not the file that {ledger.path} recorded as release {stated['entry']}.")
+        checked.append({"file": str(path), "entry": stated["entry"], "checksum": release.checksum})
+    return {"ledger": str(ledger.path.absolute()), "entries": len(entries), "releases": checked, "ok": True}
