@@ -20,7 +20,7 @@ def min_projection(noisy: npt.ArrayLike) -> Floats:
     """
     o = _matrix(noisy)
     s = -np.sort(-o, axis=1)
-    u = (np.cumsum(s, axis=1) - 1) / np.arange(1, o.shape[1] + 1)
+    u = (np.cumsum(s, axis=1) - 1) / np.arange(1, o.shape[1] + 1, dtype=o.dtype)
     k = o.shape[1] - 1 - np.argmax((s > u)[:, ::-1], axis=1)
     return np.maximum(o - np.take_along_axis(u, k[:, None], axis=1), 0)
 

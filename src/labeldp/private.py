@@ -114,7 +114,7 @@ def _validated(labels: npt.ArrayLike, num_classes: int, first_row: int) -> Codes
 
 
 def _from_objects(values: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
-    missing = np.fromiter((v is None or v != v for v in values), dtype=bool, count=len(values))
+    missing = np.fromiter((v is None or type(v).__name__ in ("NAType", "NaTType") for v in values), bool, len(values))
     _first(missing, first_row, "has no label.")
     numeric = np.fromiter(
         (isinstance(v, (int, float, np.integer, np.floating, np.bool_)) for v in values), bool, len(values)

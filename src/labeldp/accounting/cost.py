@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
 from labeldp.accounting.gaussian import gaussian_epsilon, gaussian_mu
-from labeldp.accounting.rounding import add_up, exp, float_down, float_up, up
+from labeldp.accounting.rounding import CONTEXT, add_up, float_down, float_up, up
 from labeldp.errors import AccountingError, InputError
 
 MAX_EPSILON = 32.0  # integers over 2^64 hold no more
@@ -92,12 +92,11 @@ class Cost:
             raise AccountingError(f"delta must be at least 0 and below 1; got {delta}.")
         if self.gaussian == 0.0:
             return self.pure
-        left = Decimal(delta) - Decimal(self.slack_mass)
-        if left <= 0:
+        if delta <= self.slack_mass:
             raise AccountingError(
                 f"a Gaussian cost has a finite ε only at a δ above {self.slack_mass:g}; got {delta:g}."
             )
-        delta_left = float_down(left / exp(self.slack_ratio / 2))
+        delta_left = _without_slack(delta, self.slack_ratio, self.slack_mass)
         mu = up(math.sqrt(self.gaussian))
         return add_up(add_up(self.pure, gaussian_epsilon(mu, delta_left)), self.slack_ratio)
 
@@ -105,7 +104,7 @@ class Cost:
     def gaussian_cap(cls, epsilon: float, delta: float) -> Cost:
         """The largest Gaussian cost whose `epsilon(delta)` is at most ε, with room for the tables' slack."""
         ratio, mass = epsilon * SLACK_SHARE, delta * SLACK_SHARE
-        delta_left = float_down((Decimal(delta) - Decimal(mass)) / exp(ratio / 2))
+        delta_left = _without_slack(delta, ratio, mass)
         mu = Decimal(gaussian_mu(epsilon - ratio * (1 + 1e-12), delta_left))
         return cls(0.0, float_down(mu * mu * (1 - Decimal("1e-14"))), ratio, mass)
 
@@ -126,3 +125,9 @@ class Cost:
     def from_json(cls, data: dict[str, float]) -> Cost:
         """The inverse of `to_json`."""
         return cls(**{field.name: float(data[field.name]) for field in fields(cls)})
+
+
+def _without_slack(delta: float, ratio: float, mass: float) -> float:
+    """The δ' of the exact Gaussian for which Π(1+η)·δ' + τ is at most δ, rounded down."""
+    with localcontext(CONTEXT):
+        return float_down((Decimal(delta) - Decimal(mass)) / (Decimal(ratio) / 2).exp() * (1 - Decimal("1e-50")))

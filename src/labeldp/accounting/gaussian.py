@@ -17,6 +17,8 @@ from functools import lru_cache
 from labeldp.accounting.rounding import CONTEXT, float_up
 from labeldp.errors import AccountingError
 
+# The formulas below are good to 50 digits or more; this much is added wherever a bound is stated.
+_DOUBT = Decimal("1e-40")
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
 
 
@@ -65,7 +67,8 @@ def _delta(mu: Decimal, epsilon: Decimal) -> Decimal:
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """The smallest δ for which a μ-Gaussian-DP mechanism is (ε, δ)-DP, rounded up."""
-    return min(1.0, float_up(_delta(Decimal(mu), Decimal(epsilon)) * (1 + Decimal("1e-40"))))
+    with localcontext(CONTEXT):
+        return min(1.0, float_up(_delta(Decimal(mu), Decimal(epsilon)) * (1 + _DOUBT)))
 
 
 @lru_cache(maxsize=4096)

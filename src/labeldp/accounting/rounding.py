@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from decimal import Context, Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 
 # Decimal's exp, ln and sqrt are correctly rounded and the same on every machine, which libm's are not:
 # tables built with them are rebuilt bit for bit by whoever loads a release.
 DIGITS = 60
-CONTEXT = Context(prec=DIGITS)
+CONTEXT = Context(prec=DIGITS, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def up(value: float, steps: int = 1) -> float:

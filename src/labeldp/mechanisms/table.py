@@ -19,8 +19,8 @@ class Table:
     """Outcomes 0 … n − 1 (at most 2^16) with the given integer weights, which add up to 2^64."""
 
     def __init__(self, weights: Sequence[int]) -> None:
-        if sum(weights) != WHOLE or min(weights) < 0 or not 1 <= len(weights) <= 1 << 16:
-            raise ValueError("a table has 1 to 65,536 non-negative integers that add up to 2^64")
+        if sum(weights) != WHOLE or min(weights) < 1 or not 1 <= len(weights) <= 1 << 16:
+            raise ValueError("a table has 1 to 65,536 positive integers that add up to 2^64")
         self.weights = tuple(weights)
         ends = np.cumsum(np.array(weights[:-1], dtype=np.uint64), dtype=np.uint64)
         outcome = np.uint8 if len(weights) <= 1 << 8 else np.uint16

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -54,8 +53,9 @@ def _allocate(file: IO[bytes], size: int, path: Path) -> None:
 
 def place_file(path: Path, write: Callable[[IO[bytes]], Any], mode: int = 0o644) -> None:
     """Write `path` as a whole: the file appears complete, with the usual permissions, or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f".{path.name}.labeldp-tmp")  # one name, so that a killed process's is found again
     try:
+        temporary.unlink(missing_ok=True)
         try:
             with open_private(temporary) as file:
                 write(file)
