@@ -31,9 +31,14 @@ def test_entries_are_chained_and_private(path):
 
 def test_what_is_not_committed_never_was(path):
     journal = Journal(path, first)
-    with pytest.raises(RuntimeError), journal.transaction() as transaction:
-        transaction.append("a", {})
-        raise RuntimeError
+
+    def interrupted():
+        with journal.transaction() as transaction:
+            transaction.append("a", {})
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        interrupted()
     assert len(journal.entries()) == 1
 
 

@@ -61,8 +61,8 @@ def test_certificate_holds_for_any_epsilon_and_classes(name, epsilon, num_classe
     assert exact >= epsilon * 0.99
 
 
-@pytest.mark.parametrize("name", ("response", "subset", "unary"))
-@pytest.mark.parametrize("num_classes", (2, 3, 5, 9))
+@pytest.mark.parametrize("name", ["response", "subset", "unary"])
+@pytest.mark.parametrize("num_classes", [2, 3, 5, 9])
 def test_channels_written_out(name, num_classes):
     """Rows of the channel add up to exactly 1, and no entry's ratio exceeds the certificate."""
     mechanism = calibrated(name, 1.3, num_classes)
@@ -93,7 +93,7 @@ class TestGaussian:
         return total
 
     @pytest.mark.parametrize("epsilon", EPSILONS)
-    @pytest.mark.parametrize("delta", (1e-5, 2.0**-40))
+    @pytest.mark.parametrize("delta", [1e-5, 2.0**-40])
     def test_delta_at_epsilon_is_at_most_delta(self, epsilon, delta):
         mechanism = Gaussian.calibrated(epsilon=epsilon, num_classes=10, delta=delta)
         w = weights(mechanism)
@@ -134,7 +134,7 @@ class TestGaussian:
         mechanism = Gaussian.calibrated(epsilon=1.0, num_classes=10)
         assert mechanism.sigma == pytest.approx(2**0.5 * 3.730632, rel=2e-3)
 
-    @pytest.mark.parametrize("delta", (0.0, 1.0, 2.0**-41))
+    @pytest.mark.parametrize("delta", [0.0, 1.0, 2.0**-41])
     def test_bad_delta_is_refused(self, delta):
         with pytest.raises(InputError, match="delta"):
             Gaussian.calibrated(epsilon=1.0, num_classes=10, delta=delta)
@@ -166,15 +166,15 @@ def test_no_privacy_has_no_certificate():
         NoPrivacy(10).certificate()
 
 
-@pytest.mark.parametrize("cls", (RandomizedResponse, SubsetSelection, UnaryEncoding, Laplace, Gaussian))
-@pytest.mark.parametrize("epsilon", (0, -1.0, float("nan"), float("inf"), 32.5))
+@pytest.mark.parametrize("cls", [RandomizedResponse, SubsetSelection, UnaryEncoding, Laplace, Gaussian])
+@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), 32.5])
 def test_bad_epsilon_is_refused(cls, epsilon):
     with pytest.raises(InputError, match="epsilon"):
         cls.calibrated(epsilon=epsilon, num_classes=10)
 
 
-@pytest.mark.parametrize("cls", (RandomizedResponse, SubsetSelection, UnaryEncoding, Laplace, Gaussian))
-@pytest.mark.parametrize("num_classes", (1, 0, -3, 2.5, True, 65_537))
+@pytest.mark.parametrize("cls", [RandomizedResponse, SubsetSelection, UnaryEncoding, Laplace, Gaussian])
+@pytest.mark.parametrize("num_classes", [1, 0, -3, 2.5, True, 65_537])
 def test_bad_num_classes_is_refused(cls, num_classes):
     with pytest.raises(InputError, match="num_classes"):
         cls.calibrated(epsilon=1.0, num_classes=num_classes)

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,7 +99,7 @@ def test_the_prior_changes_the_best_size():
 @pytest.mark.parametrize("classes", [2, 10, 1000])
 def test_information_grows_with_epsilon_up_to_the_entropy(name, classes):
     values = [calibrated(name, e, classes).information() for e in (0.01, 0.1, 1.0, 4.0, 16.0, 32.0)]
-    assert all(a < b for a, b in zip(values, values[1:], strict=False))
+    assert all(a < b for a, b in itertools.pairwise(values))
     assert values[0] > 0
     assert values[-1] <= np.log(classes) * (1 + 1e-9)
 

@@ -1,0 +1,61 @@
+"""What the documents say is run: every bash and Python block of the README and of docs/ that can be."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labeldp import Laplace, SubsetSelection
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"```(bash|python)\n(.*?)```", re.DOTALL)
+
+
+def test_every_block_of_the_readme_and_the_file_format_runs(tmp_path):
+    """In one folder, in order, as a reader would; docs/file-format.md reads the file that the README wrote."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "LABELDP_LEDGER": str(tmp_path / "reader.ledger"),
+    }
+    blocks = [b for name in ("README.md", "docs/file-format.md") for b in BLOCK.findall((ROOT / name).read_text())]
+    assert len(blocks) >= 7
+    for language, text in blocks:
+        command = ["bash", "-euo", "pipefail", "-c", text] if language == "bash" else [sys.executable, "-c", text]
+        if "labels.ledger" in text:  # the Python reader starts in a folder of their own
+            (tmp_path / "released.parquet").unlink()
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_readmes_claim_is_what_the_code_computes():
+    (claimed,) = re.findall(r"k-subset selection tells a learner (\d+)% more", (ROOT / "README.md").read_text())
+    subset = SubsetSelection.calibrated(epsilon=1.0, num_classes=10).information()
+    laplace = Laplace.calibrated(epsilon=1.0, num_classes=10).information()
+    assert int(claimed) == round(100 * (subset / laplace - 1))
+
+
+@pytest.mark.parametrize("page", ["README.md", *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md"))])
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
+        assert ((ROOT / page).parent / target).exists(), target
+
+
+def test_every_command_and_option_is_documented():
+    """`labeldp release --help` and the guide together name every option; every command has a sentence."""
+    from labeldp.cli import app, ledger
+
+    guide = "".join((ROOT / name).read_text() for name in ("README.md", "docs/owner.md"))
+    for command in [*app.registered_commands, *ledger.app.registered_commands]:
+        assert command.callback.__doc__
+    for name in ("plan", "release", "inspect", "ledger show", "ledger verify"):
+        assert f"labeldp {name}" in guide
+    import inspect
+
+    from labeldp.cli.release import command
+
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        for metadata in getattr(parameter.annotation, "__metadata__", ()):
+            assert metadata.help
