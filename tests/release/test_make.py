@@ -311,3 +311,31 @@ def test_bad_arrays(ledger):
         with pytest.raises(InputError, match=message):
             MECHANISM.release(labels, data_set="visits", ids=ids, ledger=ledger)
     assert charges(ledger) == 0
+
+
+def test_a_file_that_changes_under_way_is_not_released(ledger, tmp_path, monkeypatch):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from labeldp.release.source import TableSource
+    from labeldp.release.tables import open_table
+
+    path = tmp_path / "labels.parquet"
+    pq.write_table(pa.table({"id": IDS, "y": Y}), path)
+    original = make._draw
+
+    def draw(*arguments):
+        pq.write_table(pa.table({"id": IDS + 1, "y": Y}), path)
+        return original(*arguments)
+
+    def table():
+        return TableSource(open_table(path), "y", Classes(10), "id")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "_draw", draw)
+        with pytest.raises(InputError, match="changed while"):
+            run(ledger, source=table(), out=tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
+    assert not list(ledger.folder.glob("*.parquet"))
+    with pytest.raises(RefusedError, match="--data-set"):
+        run(ledger, source=table())

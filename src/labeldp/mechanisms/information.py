@@ -17,9 +17,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from labeldp.errors import InputError
+
 Array = npt.NDArray[np.float64]
 
 _STEP = 0.2
+_MOST_DISTINCT = 4096
 # ε ≤ 32 keeps every X within e^±32: beyond these ends the integrand is below 1e-17.
 _T: Array = np.exp(np.arange(-72.0, 40.0 + _STEP / 2, _STEP))
 
@@ -38,6 +41,10 @@ def coordinatewise(other: Array, evidence: Array, prior: Array) -> float:
     """
     ratio = np.exp(evidence)
     probabilities, counts = np.unique(prior[prior > 0], return_counts=True)
+    if len(probabilities) > _MOST_DISTINCT:
+        raise InputError(
+            f"a prior with more than {_MOST_DISTINCT:,} different probabilities is too much work; round it."
+        )
 
     def tilted(t: Array) -> Array:
         log_product = np.zeros_like(t)

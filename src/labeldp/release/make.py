@@ -65,6 +65,7 @@ def make_release(
     if out is not None:
         _check_out(out)
     with ledger.lock(data_set) as scratch:
+        stamp = source.stamp()
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
         request = _request(source, mechanism, survey, data_set, entropy, again, shuffle)
         earlier = ledger.look(request)
@@ -84,7 +85,10 @@ def make_release(
         partial = made.path.with_suffix(".partial")
         if not record.reached(PUBLISHED):
             os.replace(reserved, partial)
-            _draw(partial, source, mechanism, survey, made, ledger, entropy, shuffle, scratch)
+            checksum = _draw(partial, source, mechanism, survey, made, ledger, entropy, shuffle, scratch)
+            if source.stamp() != stamp:
+                raise InputError("the label file changed while it was being released; run the same command again.")
+            ledger.advance(record, COMPLETE, checksum=checksum)
             ledger.advance(record, PUBLISHED)
         _finish_rename(partial, made)
         if out is not None:
@@ -176,7 +180,7 @@ def _header(
 def _draw(
     partial: Path, source: Source, mechanism: Mechanism, survey: Survey, made: Made, ledger: Ledger, entropy: Entropy,
     shuffle: bool, scratch: Path,
-) -> None:  # fmt: skip
+) -> str:  # fmt: skip
     header = _header(source, mechanism, survey, made, ledger.book().ledger, shuffle)
     parts = _observed(source, mechanism, survey, entropy)
     if shuffle:
@@ -184,19 +188,15 @@ def _draw(
     try:
         with partial.open("r+b") as file:
             writer = files.Writer(file, header, mechanism, survey.id_type)
-            rows = 0
             for ids, observations in parts:
                 writer.write(ids, observations)
-                rows += len(observations)
             checksum = writer.close()
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise explain(partial, error) from None
-    if rows != survey.stop - survey.start:
-        raise InputError("the label file changed while it was being released; run the same command again.")
-    ledger.advance(made.record, COMPLETE, checksum=checksum)
+    return checksum
 
 
 def _observed(

@@ -58,10 +58,9 @@ class Source(ABC):
     def batches(self, *, others: bool = False) -> Iterator[Batch]:
         """All rows in order, labels checked. With `others`, the remaining columns too."""
 
-    @property
-    @abstractmethod
-    def has_others(self) -> bool:
-        """Whether there are columns beside label and id."""
+    def stamp(self) -> tuple[int, ...]:
+        """Something that changes when the source does: it is read twice, and must be the same both times."""
+        return ()
 
     def survey(self, key: bytes, *, folder: Path, scratch: Path, selected: tuple[int, int] | None = None) -> Survey:
         """Check every row, fingerprint the source, and note which rows are `selected` (default: all).
@@ -144,10 +143,10 @@ class TableSource(Source):
             raise InputError(f"{label!r} cannot be the label and the id at once: ids are public.")
         self.table, self.classes, self.label_column, self.id_column = table, classes, label, id_column
 
-    @property
-    def has_others(self) -> bool:
-        """Whether the file has more columns than label and id."""
-        return len(self.table.columns) > 1 + (self.id_column is not None)
+    def stamp(self) -> tuple[int, ...]:
+        """The file's identity, size and time of change."""
+        status = self.table.path.stat()
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
     def batches(self, *, others: bool = False) -> Iterator[Batch]:
         """From the file, batch by batch."""
@@ -182,11 +181,6 @@ class ArraySource(Source):
             if len(self._ids) != len(labels):
                 raise InputError(f"there are {len(labels):,} labels but {len(self._ids):,} ids.")
             self.id_column = "id"
-
-    @property
-    def has_others(self) -> bool:
-        """Never."""
-        return False
 
     def batches(self, *, others: bool = False) -> Iterator[Batch]:
         """From memory."""
