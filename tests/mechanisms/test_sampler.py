@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from labeldp import PrivateLabels, SecureEntropy
+from labeldp.mechanisms.response import _offsets
 from labeldp.mechanisms.table import Table
 
 from .channels import calibrated, channel, weights
@@ -30,14 +31,18 @@ class Words:
 
 
 def outcome_of(table: Table, word: int) -> int:
-    """What the sampler makes of one 64-bit word, dealt as its first 16 bits and, if asked for, a word with the other 48."""
-    rest = (word & (2**48 - 1)) << 16 | 0xBEEF  # the low 16 bits of the second word must not matter
-    return int(table.sample(1, Words((word >> 48).to_bytes(2, "little"), rest.to_bytes(8, "little")))[0])
+    """What the sampler makes of one 64-bit word, dealt as its first bits and, if asked for, a word with the others."""
+    bits = 8 * table._prefix.itemsize
+    rest = (word & (2 ** (64 - bits) - 1)) << bits | 0xBE  # the last bits of the second word must not matter
+    first = (word >> (64 - bits)).to_bytes(bits // 8, "little")
+    return int(table.sample(1, Words(first, rest.to_bytes(8, "little")))[0])
 
 
-@pytest.mark.parametrize("name", ["unary", "laplace", "gaussian"])
-def test_every_boundary_of_the_table_is_exact(name):
-    w = weights(calibrated(name, 1.0, 10))
+@pytest.mark.parametrize(
+    "w",
+    [weights(calibrated(name, 1.0, 10)) for name in ("unary", "laplace", "gaussian")] + [_offsets(300, 2**54).weights],
+)
+def test_every_boundary_of_the_table_is_exact(w):
     table = Table(w)
     end = 0
     for cell, weight in enumerate(w):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,13 +93,20 @@ def calibrate(
     return _CALIBRATORS[name](delta=delta, prior=prior, epsilon=epsilon, num_classes=num_classes)
 
 
-def plan(epsilon: float, num_classes: int, *, prior: npt.ArrayLike | None = None, delta: float | None = None) -> Plan:
+def plan(
+    epsilon: float,
+    num_classes: int,
+    *,
+    prior: npt.ArrayLike | None = None,
+    delta: float | None = None,
+    names: Sequence[str] = NAMES,
+) -> Plan:
     """Every mechanism at ε. The recommended one carries the most nats, among the pure ones unless a δ is given."""
     epsilon, num_classes = check_epsilon(epsilon), check_num_classes(num_classes)
     pi = None if prior is None else check_prior(prior, num_classes)
     options: list[Option] = []
     skipped: dict[str, str] = {}
-    for name in NAMES:
+    for name in names:
         try:
             mechanism = calibrate(name, epsilon=epsilon, num_classes=num_classes, delta=delta, prior=pi)
             options.append(Option(mechanism, mechanism.information(pi)))
@@ -116,4 +123,5 @@ def recommend(
     epsilon: float, num_classes: int, prior: npt.ArrayLike | None = None, *, delta: float | None = None
 ) -> Mechanism:
     """The most informative mechanism at ε, among the pure ones unless a δ is given."""
-    return plan(epsilon, num_classes, prior=prior, delta=delta).recommended
+    names = [name for name in NAMES if name != Gaussian.name or delta is not None]
+    return plan(epsilon, num_classes, prior=prior, delta=delta, names=names).recommended

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.entropy import Entropy, uint16s, uint64s
+from labeldp.entropy import Entropy, uint64s
 
 WHOLE = 1 << 64
-_PREFIX_BITS = 16
-_REST_BITS = 64 - _PREFIX_BITS
 
 
 class Table:
@@ -22,27 +20,32 @@ class Table:
         if sum(weights) != WHOLE or min(weights) < 1 or not 1 <= len(weights) <= 1 << 16:
             raise ValueError("a table has 1 to 65,536 positive integers that add up to 2^64")
         self.weights = tuple(weights)
-        ends = np.cumsum(np.array(weights[:-1], dtype=np.uint64), dtype=np.uint64)
-        outcome = np.uint8 if len(weights) <= 1 << 8 else np.uint16
-        # The guide: what a 64-bit word is decided to be by its first 16 bits, where they decide.
-        first = np.arange(1 << _PREFIX_BITS, dtype=np.uint64) << np.uint64(_REST_BITS)
-        last = first | np.uint64((1 << _REST_BITS) - 1)
-        lowest = np.searchsorted(ends, first, side="right")
-        self._ends = ends
-        self._guide: npt.NDArray[Any] = lowest.astype(outcome)
-        self._undecided = lowest != np.searchsorted(ends, last, side="right")
+        self._ends = np.cumsum(np.array(weights[:-1], dtype=np.uint64), dtype=np.uint64)
+        self._outcome = np.dtype(np.uint8 if len(weights) <= 1 << 8 else np.uint16)
+        # The guide: what a 64-bit word comes to by its first bits, with a flag where they leave it open. Entropy is
+        # what sampling costs most, so a table of few outcomes looks at 8 bits first, others at 16.
+        self._prefix = np.dtype("<u1" if len(weights) <= 4 else "<u2")
+        bits = 8 * self._prefix.itemsize
+        first = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+        last = first | np.uint64((1 << (64 - bits)) - 1)
+        lowest = np.searchsorted(self._ends, first, side="right")
+        undecided = lowest != np.searchsorted(self._ends, last, side="right")
+        self._flag = 1 << 8 * self._outcome.itemsize
+        self._guide = (lowest + self._flag * undecided).astype(np.uint16 if self._outcome.itemsize == 1 else np.uint32)
 
     def sample(self, count: int, entropy: Entropy) -> npt.NDArray[Any]:
         """`count` independent outcomes, each distributed exactly as the weights say.
 
-        An outcome is the number of cumulative weights at or below a uniform 64-bit word. The word's last
-        48 bits are drawn only where its first 16 leave the outcome open: the same law, a quarter of the entropy.
+        An outcome is the number of cumulative weights at or below a uniform 64-bit word. The word's last bits are drawn
+        only where its first leave the outcome open: the same law, for a fraction of the entropy.
         """
-        prefix = uint16s(entropy, count)
-        outcomes = self._guide[prefix]
-        open_ = np.flatnonzero(self._undecided[prefix])
+        prefix = np.frombuffer(entropy.bytes(self._prefix.itemsize * count), dtype=self._prefix)
+        guided = self._guide[prefix]
+        outcomes: npt.NDArray[Any] = guided.astype(self._outcome)  # drops the flag
+        open_ = np.flatnonzero(guided >= self._flag)
         if open_.size:
-            words = uint64s(entropy, open_.size) >> np.uint64(_PREFIX_BITS)
-            words |= prefix[open_].astype(np.uint64) << np.uint64(_REST_BITS)
+            bits = np.uint64(8 * self._prefix.itemsize)
+            words = uint64s(entropy, open_.size) >> bits
+            words |= prefix[open_].astype(np.uint64) << (np.uint64(64) - bits)
             outcomes[open_] = np.searchsorted(self._ends, words, side="right")
         return outcomes

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from labeldp.accounting.journal import canonical
 from labeldp.errors import FileFormatError, InputError
 from labeldp.mechanisms import Mechanism, mechanism_from_json
+from labeldp.release.hashing import is_id, text_parts
 
 FORMAT = 1
 _HEADER = b"labeldp"
@@ -40,9 +41,9 @@ class _Checksum:
         if pa.types.is_integer(ids.type):
             self._ids.update(np.ascontiguousarray(ids.to_numpy(zero_copy_only=False)).data)
         else:
-            texts = [text.encode() for text in ids.to_pylist()]
-            self._lengths.update(np.array([len(t) for t in texts], dtype="<i8").data)
-            self._ids.update(b"".join(texts))
+            lengths, content = text_parts(ids)
+            self._lengths.update(lengths.data)
+            self._ids.update(content)
 
     def hexdigest(self) -> str:
         parts = (self._observations, self._ids, self._lengths)
@@ -96,14 +97,15 @@ def read(path: Path) -> tuple[dict[str, Any], Mechanism, Any | None, npt.NDArray
             metadata = file.metadata.metadata or {}
             header, mechanism = _read_header(path, metadata.get(_HEADER))
             by_number = header["ids"] is None
-            table = file.read(columns=["observation"] if by_number else ["id", "observation"])
-    except (pa.ArrowException, OSError, KeyError):
+            wanted = ["observation"] if by_number else ["id", "observation"]
+            table = file.read(columns=wanted)
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError):
         raise FileFormatError(f"{path} is not a whole release file: cut short, damaged or not Parquet.") from None
-    if table.num_rows != header["rows"]:
+    if table.num_rows != header["rows"] or table.column_names != wanted:
         raise _altered(path)
     observations = _from_arrow(path, table.column("observation"), mechanism)
     ids = None if by_number else table.column("id").combine_chunks()
-    if ids is not None and (isinstance(ids, pa.ChunkedArray) or ids.null_count):
+    if ids is not None and (isinstance(ids, pa.ChunkedArray) or ids.null_count or not is_id(ids.type)):
         raise _altered(path)
     checksum = _Checksum(header)
     checksum.add(ids, observations)

@@ -20,7 +20,23 @@ _RUN = 1 << 22  # hashes sorted at a time: 32 MB
 
 def id_texts(ids: Any) -> list[bytes]:
     """Ids as bytes; a number and its decimal text are the same id."""
-    return [text.encode() for text in pc.cast(ids, pa.string()).to_pylist()]
+    lengths, content = text_parts(pc.cast(ids, pa.string()))
+    ends = np.cumsum(lengths).tolist()
+    return [bytes(content[a:b]) for a, b in itertools.pairwise([0, *ends])]
+
+
+def is_id(kind: Any) -> bool:
+    """Whether a column of this type can name rows."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def text_parts(column: Any) -> tuple[npt.NDArray[np.int64], memoryview]:
+    """The lengths of texts (or byte strings) without nulls, and all of them one after the other; no copy of either."""
+    wide = _is_large(column.type)
+    _, offsets, content = column.buffers()
+    ends = np.frombuffer(offsets, "<i8" if wide else "<i4", len(column) + 1, column.offset * (8 if wide else 4))
+    whole = memoryview(content) if content is not None else memoryview(b"")
+    return np.diff(ends).astype("<i8"), whole[int(ends[0]) : int(ends[-1])]
 
 
 class IdHasher:
@@ -133,8 +149,9 @@ class ColumnHasher:
             self._values.update(np.ascontiguousarray(values.to_numpy(zero_copy_only=False)).tobytes())
         elif pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_large(kind):
             values = pc.fill_null(column, b"" if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else "")
-            self._lengths.update(pc.binary_length(values).to_numpy(zero_copy_only=False).astype("<i8").tobytes())
-            self._values.update(b"".join(_bytes(v) for v in values.to_pylist()))
+            lengths, content = text_parts(values)
+            self._lengths.update(lengths.data)
+            self._values.update(content)
         else:
             for value in column.to_pylist():
                 self._values.update(json.dumps(value, sort_keys=True, default=_text).encode() + b"\n")
@@ -146,10 +163,6 @@ class ColumnHasher:
 
 def _is_large(kind: Any) -> bool:
     return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
-
-
-def _bytes(value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else value
 
 
 def _text(value: object) -> str:

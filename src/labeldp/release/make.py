@@ -33,6 +33,7 @@ from labeldp.release.place import explain, place_file, reserve, sync_folder
 from labeldp.release.shuffle import shuffled
 from labeldp.release.source import Source, Survey
 
+_PIECE_BYTES = 1 << 24
 _METADATA_BYTES = 1 << 20  # room for footers and row-group headers, beside the rows themselves
 
 
@@ -207,9 +208,12 @@ def _observed(
         low = max(0, survey.start - row)
         high = min(len(batch.labels), survey.stop - row)
         row += len(batch.labels)
-        if low < high:
-            ids = batch.ids[low:high] if batch.ids is not None else None
-            yield ids, mechanism.observe(batch.labels.slice(low, high), entropy)
+        # Observations may be far wider than labels: what is held at a time is bounded by their bytes.
+        step = max(1, _PIECE_BYTES // mechanism.observation_bytes)
+        for start in range(low, high, step):
+            stop = min(start + step, high)
+            ids = batch.ids[start:stop] if batch.ids is not None else None
+            yield ids, mechanism.observe(batch.labels.slice(start, stop), entropy)
 
 
 def _finish_rename(partial: Path, made: Made) -> None:

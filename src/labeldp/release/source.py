@@ -20,7 +20,7 @@ from labeldp.accounting.rows import RowIds, RowNumbers, Rows
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
-from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts
+from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts, is_id
 from labeldp.release.tables import Table
 
 _ARRAY_BATCH = 1 << 20
@@ -119,7 +119,7 @@ class Source(ABC):
 def _checked_ids(ids: Any, first_row: int) -> Any:
     if ids.null_count:
         raise InputError(f"row {first_row + pc.index(pc.is_null(ids), True).as_py()} has no id.")
-    if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+    if not is_id(ids.type):
         raise InputError(f"ids must be whole numbers or text; the id column holds {ids.type}.")
     return ids
 
