@@ -122,8 +122,8 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
     known = book.data_sets.get(request.data_set)
     if known is not None and known.fingerprint != request.fingerprint:
         raise RefusedError(
-            f"the ledger knows {request.data_set!r} as {_of(known.fingerprint)}, and this input is {_of(request.fingerprint)}. "
-            "If these are other labels, name them with --data-set."
+            f"the ledger knows {request.data_set!r} by {_of(known.fingerprint)}, and this input does not match: it has "
+            f"{_of(request.fingerprint)}. If these are other labels, name them with --data-set."
         )
     if request.fingerprint.digest is not None:
         for other in book.data_sets.values():
@@ -136,8 +136,9 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
 
 
 def _of(fingerprint: Fingerprint) -> str:
-    what = {"ids": "with other ids", "columns": "with other columns", "name": "without ids or other columns"}
-    return f"{fingerprint.rows:,} rows {what[fingerprint.by].replace('other', 'certain')}"
+    what = {"ids": "their ids", "columns": "their other columns", "name": "nothing but their number"}[fingerprint.by]
+    mark = f" (fingerprint {fingerprint.digest[:8]})" if fingerprint.digest else ""
+    return f"{fingerprint.rows:,} rows and {what}{mark}"
 
 
 def _changed(data_set: DataSet, budget: Budget) -> Cost:

@@ -51,9 +51,13 @@ class Journal:
     def __init__(self, path: Path, first: Callable[[], tuple[str, dict[str, Any]]] | None = None) -> None:
         """Open the journal; where there is none, begin one with `first()` (None: an error)."""
         self.path = path
-        if path.is_dir():
+        try:
+            is_folder, exists = path.is_dir(), path.exists()
+        except OSError as error:
+            raise LedgerError(f"the ledger {path} cannot be looked up: {error.strerror}.") from None
+        if is_folder:
             raise LedgerError(f"the ledger {path} is a directory; name a file.")
-        if first is None and not path.exists():
+        if first is None and not exists:
             raise LedgerError(f"there is no ledger at {path}.")
         if first is not None:
             self._create(first)

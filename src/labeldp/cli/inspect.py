@@ -12,7 +12,7 @@ from labeldp.cli.output import guarantee_text, print_facts, print_json
 
 
 def command(
-    release: Annotated[Path, typer.Argument(help="A release file.", show_default=False)],
+    release: Annotated[Path, typer.Argument(help="A release file.", show_default=False, readable=False)],
     json: JsonOption = False,
 ) -> None:
     """Check a release file and show what made it. The certificate is computed from the mechanism, not believed."""

@@ -47,10 +47,11 @@ def show(
 @app.command()
 def verify(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Release files, as after --releases.", show_default=False)
+        list[Path] | None,
+        typer.Argument(help="Release files, as after --releases.", show_default=False, readable=False),
     ] = None,
     releases: Annotated[
-        list[Path] | None, typer.Option("--releases", help="Release files that this ledger must know.")
+        list[Path] | None, typer.Option("--releases", help="Release files that this ledger must know.", readable=False)
     ] = None,
     ledger: LedgerOption = None,
     json: JsonOption = False,

@@ -23,7 +23,7 @@ ClassesOption = Annotated[
 ]
 LedgerOption = Annotated[
     Path | None,
-    typer.Option("--ledger", help="The ledger file. Default: $LABELDP_LEDGER, else one for each user."),
+    typer.Option("--ledger", help="The ledger file. Default: $LABELDP_LEDGER, else one for each user.", readable=False),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DeltaOption = Annotated[
@@ -35,6 +35,7 @@ PriorOption = Annotated[
     typer.Option(
         "--prior",
         help="A public class prior: JSON (a list, or name: probability), or one number a line. Never count it from the labels.",
+        readable=False,
     ),
 ]
 
@@ -57,7 +58,7 @@ def read_prior(path: Path | None, classes: Classes) -> list[float] | None:
                 )
             data = [data[name] for name in names]
         return [float(value) for value in data]
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"the prior {path} is not a list of probabilities.") from None

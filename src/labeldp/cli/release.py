@@ -13,10 +13,14 @@ from labeldp.errors import InputError
 
 
 def command(
-    labels: Annotated[Path, typer.Argument(help="A Parquet or CSV file with the private labels.", show_default=False)],
+    labels: Annotated[
+        Path, typer.Argument(help="A Parquet or CSV file with the private labels.", show_default=False, readable=False)
+    ],
     label: Annotated[str, typer.Option("--label", help="The column that holds the label.")],
     classes: ClassesOption,
-    out: Annotated[Path, typer.Option("--out", help="The release file to write: Parquet, safe to hand over.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="The release file to write: Parquet, safe to hand over.", readable=False)
+    ],
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.")] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="A public column that names each row. Default: the row number.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,17 +35,17 @@ class Classes:
         """From the command line: `10`, `no,yes`, or `@names.txt` with one name a line."""
         if text.startswith("@"):
             try:
-                names = tuple(Path(text[1:]).read_text(encoding="utf-8").splitlines())
+                lines = Path(text[1:]).read_text(encoding="utf-8-sig").splitlines()
             except (OSError, UnicodeDecodeError):
                 raise InputError(f"the class names in {text[1:]} cannot be read.") from None
+            names = tuple(line.strip() for line in lines)
             return cls(len(names), names)
         if "," in text:
             names = tuple(name.strip() for name in text.split(","))
             return cls(len(names), names)
-        try:
-            return cls(int(text))
-        except ValueError:
-            raise InputError(f"--classes takes a count (10) or all the names (no,yes); got {text!r}.") from None
+        if not re.fullmatch(r"[+-]?[0-9]{1,9}", text.strip()):
+            raise InputError(f"--classes takes a count (10) or all the names (no,yes); got {text!r}.")
+        return cls(int(text))
 
     def encode(self, column: Any, first_row: int) -> PrivateLabels:
         """A column of labels as class numbers. Errors name the row, never the label."""

@@ -6,6 +6,7 @@ finds damage, not forgery: whoever can write the file can also write its checksu
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from pathlib import Path
@@ -20,6 +21,7 @@ from labeldp.accounting.journal import canonical
 from labeldp.errors import FileFormatError, InputError
 from labeldp.mechanisms import Mechanism, mechanism_from_json
 from labeldp.release.hashing import is_id, text_parts
+from labeldp.release.place import look_up
 
 FORMAT = 1
 _HEADER = b"labeldp"
@@ -80,6 +82,12 @@ class Writer:
         table = pa.table([ids, _to_arrow(observations, self._type)], schema=self._writer.schema)
         self._writer.write_table(table, row_group_size=_GROUP_ROWS)
 
+    def abandon(self) -> None:
+        """Give up: whatever was written is of no use, and Arrow is not to try again."""
+        with contextlib.suppress(Exception):
+            self._writer.close()
+        self._writer.is_open = False
+
     def close(self) -> str:
         """Finish the file (it stays open) and return its checksum."""
         checksum = self._checksum.hexdigest()
@@ -90,7 +98,7 @@ class Writer:
 
 def read(path: Path) -> tuple[dict[str, Any], Mechanism, Any | None, npt.NDArray[Any], str]:
     """Header, mechanism (built anew), ids (None where rows go by number), observations and checksum, all checked."""
-    if path.is_dir() or not path.exists():
+    if look_up(path) is None or path.is_dir():
         raise InputError(f"there is no release file {path}.")
     try:
         with pq.ParquetFile(path) as file:
@@ -123,6 +131,7 @@ def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechan
         raise FileFormatError(f"{path} is a Parquet file, but not a labeldp release.")
     try:
         header = json.loads(text)
+        canonical(header)  # a number beyond all floats is damage
         version = header["format"]
         if not isinstance(version, int) or version > FORMAT:
             raise FileFormatError(f"{path} was made by a newer labeldp (format {version}); update to read it.")

@@ -19,7 +19,7 @@ from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
 from labeldp.release.make import Made, make_release
 from labeldp.release.source import TableSource
-from labeldp.release.tables import open_table
+from labeldp.release.tables import bare_name, open_table
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
     mechanism = _mechanism(options)
     source = TableSource(open_table(labels), options.label, options.classes, options.id_column)
     entropy: Entropy = SecureEntropy() if options.insecure_seed is None else SeededEntropy(options.insecure_seed)
-    name = options.data_set or _stem(labels)
+    name = options.data_set or Path(bare_name(labels)).stem
     ledger = Ledger(
         options.ledger,
         budget=options.budget,
@@ -99,13 +99,6 @@ def _mechanism(options: ReleaseOptions) -> Mechanism:
         delta=options.delta,
         prior=options.prior,
     )
-
-
-def _stem(path: Path) -> str:
-    name = path.name
-    for ending in (".gz", ".bz2", ".zst"):
-        name = name.removesuffix(ending)
-    return Path(name).stem
 
 
 def _count(made: Made) -> int:

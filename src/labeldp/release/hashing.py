@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,38 +131,59 @@ def _private(path: Path, append: bool = False) -> Any:
 
 
 class ColumnHasher:
-    """A keyed digest of a column's values that does not depend on how they were cut into batches."""
+    """A keyed digest of a column's values, of any type, that does not depend on how they were cut into batches."""
 
     def __init__(self, key: bytes) -> None:
-        # Three streams, each in row order, so that where one batch ends leaves no trace.
+        self._key = key
+        # Three streams, each in row order, so that where one batch ends leaves no trace; nested values have their own.
         self._values, self._lengths, self._nulls = (hashlib.blake2b(key=key, digest_size=32) for _ in range(3))
+        self._inner: list[ColumnHasher] = []
 
     def add(self, column: Any) -> None:
         """The next values."""
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
         kind = column.type
-        self._nulls.update(pc.is_null(column).to_numpy(zero_copy_only=False).astype(np.uint8).tobytes())
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-            values = pc.fill_null(column, False if pa.types.is_boolean(kind) else 0)
-            self._values.update(np.ascontiguousarray(values.to_numpy(zero_copy_only=False)).tobytes())
-        elif pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_large(kind):
-            values = pc.fill_null(column, b"" if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else "")
-            lengths, content = text_parts(values)
-            self._lengths.update(lengths.data)
-            self._values.update(content)
-        else:
-            for value in column.to_pylist():
-                self._values.update(json.dumps(value, sort_keys=True, default=_text).encode() + b"\n")
+        if pa.types.is_dictionary(kind):
+            return self.add(column.cast(kind.value_type))
+        if isinstance(column, pa.ExtensionArray):
+            return self.add(column.storage)
+        self._nulls.update(pc.is_null(column).to_numpy(zero_copy_only=False).astype(np.uint8).data)
+        if pa.types.is_struct(kind):
+            return self._add_inner(column.flatten())
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            lengths = pc.fill_null(pc.list_value_length(column), 0)
+            self._lengths.update(lengths.to_numpy(zero_copy_only=False).astype("<i8").data)
+            return self._add_inner([column.flatten()])
+        if pa.types.is_map(kind):
+            return self.add(column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))))
+        if pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_large(kind):
+            return self._add_text(column)
+        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return self._add_numbers(column)
+        if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+            return self._add_numbers(column.view(pa.int32() if kind.bit_width == 32 else pa.int64()))
+        return self._add_text(column.cast(pa.string() if pa.types.is_decimal(kind) else pa.binary()))
+
+    def _add_inner(self, parts: Sequence[Any]) -> None:
+        while len(self._inner) < len(parts):
+            self._inner.append(ColumnHasher(self._key))
+        for hasher, part in zip(self._inner, parts, strict=True):
+            hasher.add(part)
+
+    def _add_numbers(self, column: Any) -> None:
+        values = pc.fill_null(column, False if pa.types.is_boolean(column.type) else 0)
+        self._values.update(np.ascontiguousarray(values.to_numpy(zero_copy_only=False)).data)
+
+    def _add_text(self, column: Any) -> None:
+        is_bytes = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+        lengths, content = text_parts(pc.fill_null(column, b"" if is_bytes else ""))
+        self._lengths.update(lengths.data)
+        self._values.update(content)
 
     def digest(self) -> bytes:
         """Of everything added."""
-        return self._values.digest() + self._lengths.digest() + self._nulls.digest()
+        own = self._values.digest() + self._lengths.digest() + self._nulls.digest()
+        return own + b"".join(hasher.digest() for hasher in self._inner)
 
 
 def _is_large(kind: Any) -> bool:
     return bool(pa.types.is_large_string(kind) or pa.types.is_large_binary(kind))
-
-
-def _text(value: object) -> str:
-    return value.hex() if isinstance(value, bytes) else repr(value)

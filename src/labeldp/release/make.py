@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -24,12 +25,13 @@ import labeldp
 from labeldp.accounting.book import COMPLETE, DELIVERED, PUBLISHED, DataSet, ReleaseRecord
 from labeldp.accounting.filter import Request
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.rows import RowIds, Rows
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, LedgerError
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.release import file as files
 from labeldp.release.core import certificate_json
-from labeldp.release.place import explain, place_file, reserve, sync_folder
+from labeldp.release.place import explain, fill_and_place, look_up, reserve, sync_folder, temporary_beside
 from labeldp.release.shuffle import shuffled
 from labeldp.release.source import Source, Survey
 
@@ -65,38 +67,83 @@ def make_release(
         raise InputError("shuffled rows can only be found again by an id: --shuffle needs --id.")
     if out is not None:
         _check_out(out)
-    with ledger.lock(data_set) as scratch:
+    with ledger.lock(data_set) as scratch, _temporary(out, scratch) as out_temporary:
+        _check_not_rolled_back(ledger)
         stamp = source.stamp()
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
         request = _request(source, mechanism, survey, data_set, entropy, again, shuffle)
-        earlier = ledger.look(request)
-        done = earlier is not None and earlier.reached(PUBLISHED)
-        if out is not None and out.exists() and not (done and _stated(out) == (earlier and earlier.checksum)):
-            raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
-        size = 0 if done else _size(survey, mechanism, shuffle)
         reserved = scratch / "release"
-        reserve(reserved, size)
-        if out is not None:
-            _check_room(out, size)
-        record = ledger.charge(request)
+        try:
+            earlier = ledger.look(request)
+            done = earlier is not None and earlier.reached(PUBLISHED)
+            if out is not None and look_up(out) and not (done and _stated(out) == (earlier and earlier.checksum)):
+                raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
+            size = 0 if done else _size(survey, mechanism)
+            reserve(reserved, size)
+            if shuffle:
+                reserve(scratch / "room", size)
+            if out_temporary is not None:
+                reserve(out_temporary, size)
+            record = ledger.charge(request)
+        except BaseException:
+            _drop_unused_ids(ledger, survey.rows)
+            raise
         made = Made(
-            ledger.folder / f"{record.number}.parquet", record, ledger.book().data_sets[data_set],
+            ledger.folder / f"{record.number}-{record.head[:16]}.parquet", record, ledger.book().data_sets[data_set],
             charged_now=earlier is None, resumed=earlier is not None and not done,
         )  # fmt: skip
         partial = made.path.with_suffix(".partial")
         if not record.reached(PUBLISHED):
             os.replace(reserved, partial)
+            (scratch / "room").unlink(missing_ok=True)
             checksum = _draw(partial, source, mechanism, survey, made, ledger, entropy, shuffle, scratch)
             if source.stamp() != stamp:
                 raise InputError("the label file changed while it was being released; run the same command again.")
             ledger.advance(record, COMPLETE, checksum=checksum)
             ledger.advance(record, PUBLISHED)
         _finish_rename(partial, made)
-        if out is not None:
-            _deliver(made, out)
+        if out is not None and out_temporary is not None:
+            _deliver(made, out_temporary, out)
         if not record.reached(DELIVERED):
             ledger.advance(record, DELIVERED)
         return made
+
+
+@contextmanager
+def _temporary(out: Path | None, scratch: Path) -> Iterator[Path | None]:
+    """A name beside `out` for its unfinished copy. It is noted where the next holder of the lock finds it, should we be killed."""
+    note = scratch.with_suffix(".unfinished")
+    if note.exists():
+        Path(os.fsdecode(note.read_bytes())).unlink(missing_ok=True)
+        note.unlink()
+    if out is None:
+        yield None
+        return
+    temporary = temporary_beside(out.absolute())
+    try:
+        reserve(note, 0)
+        note.write_bytes(os.fsencode(temporary))
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+        note.unlink(missing_ok=True)
+
+
+def _check_not_rolled_back(ledger: Ledger) -> None:
+    """A release in the ledger's folder that the ledger does not know: an old copy was put back, and spending is missing."""
+    known = {f"{r.number}-{r.head[:16]}" for r in ledger.book().releases.values()}
+    for path in ledger.folder.glob("*.parquet"):
+        if path.stem not in known:
+            raise LedgerError(
+                f"{path} was released through {ledger.path}, which does not know it: an old copy of the ledger was put back, and what "
+                "was spent since is missing from it. Put the newer copy back. Nothing was charged."
+            )
+
+
+def _drop_unused_ids(ledger: Ledger, rows: Rows) -> None:
+    """The sorted ids of a request that was refused are of no use."""
+    if isinstance(rows, RowIds) and all(release.rows != rows for release in ledger.book().releases.values()):
+        (rows.folder / f"ids-{rows.digest}.u64").unlink(missing_ok=True)
 
 
 def _request(
@@ -123,30 +170,19 @@ def _request(
     return Request(data_set, survey.fingerprint, survey.rows, cost, details, insecure, again)
 
 
-def _size(survey: Survey, mechanism: Mechanism, shuffle: bool) -> int:
-    """The uncompressed size of the file, and of the buckets that a shuffle needs beside it."""
+def _size(survey: Survey, mechanism: Mechanism) -> int:
+    """The uncompressed size of the file."""
     rows = survey.stop - survey.start
-    size = rows * (mechanism.observation_bytes + 8) + survey.id_bytes + _METADATA_BYTES
-    return 2 * size if shuffle else size
+    return rows * (mechanism.observation_bytes + 8) + survey.id_bytes + _METADATA_BYTES
 
 
 def _check_out(out: Path) -> None:
-    if out.is_dir():
+    if look_up(out) and out.is_dir():
         raise InputError(f"{out} is a directory; name a file for the release.")
-    if not out.parent.is_dir():
+    if not (look_up(out.parent) and out.parent.is_dir()):
         raise InputError(f"there is no directory {out.parent} to write {out.name} into.")
-    if not os.access(out.parent, os.W_OK):
+    if not os.access(out.parent, os.W_OK | os.X_OK):
         raise InputError(f"no permission to write into {out.parent}.")
-
-
-def _check_room(out: Path, size: int) -> None:
-    """Claim the copy's room on its disk, and give it back: it is taken again once there is something to copy."""
-    probe = out.with_name(f".{out.name}.labeldp-room")
-    probe.unlink(missing_ok=True)
-    try:
-        reserve(probe, size)
-    finally:
-        probe.unlink(missing_ok=True)
 
 
 def _stated(path: Path) -> str | None:
@@ -189,9 +225,13 @@ def _draw(
     try:
         with partial.open("r+b") as file:
             writer = files.Writer(file, header, mechanism, survey.id_type)
-            for ids, observations in parts:
-                writer.write(ids, observations)
-            checksum = writer.close()
+            try:
+                for ids, observations in parts:
+                    writer.write(ids, observations)
+                checksum = writer.close()
+            except BaseException:
+                writer.abandon()
+                raise
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
@@ -230,7 +270,7 @@ def _finish_rename(partial: Path, made: Made) -> None:
         raise LedgerError(f"{made.path} is not the file that was released: it was altered or damaged.")
 
 
-def _deliver(made: Made, out: Path) -> None:
+def _deliver(made: Made, temporary: Path, out: Path) -> None:
     if _stated(out) == made.record.checksum:
         return
 
@@ -239,8 +279,8 @@ def _deliver(made: Made, out: Path) -> None:
             shutil.copyfileobj(kept, file, 1 << 20)
 
     try:
-        place_file(out, copy)
+        fill_and_place(temporary, out, copy)
     except InputError as error:
         raise InputError(
-            f"{error} The release is safe in {made.path}: the same command delivers it, nothing more is charged."
+            f"{error} The release is safe in {made.path}: the same command delivers it, and nothing more is charged."
         ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,21 @@ from typing import IO, Any
 from labeldp.errors import InputError
 
 
-def explain(path: Path, error: OSError) -> InputError:
+def explain(path: Path, error: OSError, doing: str = "written") -> InputError:
     """One sentence for what the operating system said."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return InputError(f"there is not enough room on the disk for {path}.")
-    return InputError(f"{path} cannot be written: {error.strerror or error}.")
+    return InputError(f"{path} cannot be {doing}: {error.strerror or type(error).__name__}.")
+
+
+def look_up(path: Path) -> os.stat_result | None:
+    """What is at this path, None if nothing is; a path that cannot even be looked up is said."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise explain(path, error, "looked up") from None
 
 
 def sync_folder(folder: Path) -> None:
@@ -29,45 +40,52 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def open_private(path: Path) -> IO[bytes]:
-    """A new file that only its owner can read."""
-    return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), "w+b")
+def temporary_beside(path: Path) -> Path:
+    """A fresh name in the same folder, short whatever the file is called."""
+    return path.with_name(f".labeldp-{secrets.token_hex(8)}.tmp")
 
 
 def reserve(path: Path, size: int) -> None:
-    """Make a private file and claim its room on the disk now, or say that there is none."""
+    """Make a new private file and claim its room on the disk now, or say that there is none."""
     try:
-        with open_private(path) as file:
-            _allocate(file, size, path)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle, 0, max(size, 1))
+            elif shutil.disk_usage(path.parent).free < size:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(handle)
     except OSError as error:
         path.unlink(missing_ok=True)
         raise explain(path, error) from None
 
 
-def _allocate(file: IO[bytes], size: int, path: Path) -> None:
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, max(size, 1))
-    elif shutil.disk_usage(path.parent).free < size:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def place_file(path: Path, write: Callable[[IO[bytes]], Any], mode: int = 0o644) -> None:
-    """Write `path` as a whole: the file appears complete, with the usual permissions, or not at all."""
-    temporary = path.with_name(f".{path.name}.labeldp-tmp")  # one name, so that a killed process's is found again
+def fill_and_place(temporary: Path, path: Path, write: Callable[[IO[bytes]], Any], mode: int = 0o644) -> None:
+    """Fill a reserved file, make it durable, and rename it to `path` with the usual permissions."""
     try:
-        temporary.unlink(missing_ok=True)
-        try:
-            with open_private(temporary) as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, mode & ~_umask())
-            os.replace(temporary, path)
-            sync_folder(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with temporary.open("r+b") as file:
+            write(file)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode & ~_umask())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
     except OSError as error:
         raise explain(path, error) from None
+
+
+def place_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Write `path` as a whole: it appears complete or not at all."""
+    temporary = temporary_beside(path)
+    try:
+        reserve(temporary, 0)
+        fill_and_place(temporary, path, write)
+    except InputError as error:
+        raise InputError(str(error).replace(str(temporary), str(path))) from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:

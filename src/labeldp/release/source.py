@@ -21,6 +21,7 @@ from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts, is_id
+from labeldp.release.place import explain
 from labeldp.release.tables import Table
 
 _ARRAY_BATCH = 1 << 20
@@ -67,24 +68,30 @@ class Source(ABC):
 
         Sorted hashes of ids go to `folder`, by way of `scratch`.
         """
+        try:
+            return self._survey(key, folder, scratch, selected)
+        except OSError as error:  # of the scratch files; a source explains its own
+            raise explain(scratch, error) from None
+
+    def _survey(self, key: bytes, folder: Path, scratch: Path, selected: tuple[int, int] | None) -> Survey:
         with_ids = self.id_column is not None
         columns: dict[str, ColumnHasher] = {}
         hasher = IdHasher(key)
-        sorter = HashSorter(scratch / "ids.u64")
+        everything, wanted = HashSorter(scratch / "all.u64"), HashSorter(scratch / "selected.u64")
         count = id_bytes = 0
         id_type = None
         for batch in self.batches(others=not with_ids):
-            size = len(batch.labels)
             if batch.ids is not None:
                 id_type = batch.ids.type
                 id_bytes += batch.ids.nbytes
                 hashes = hasher.add(_checked_ids(batch.ids, count))
-                low, high = selected or (0, count + size)
-                sorter.add(hashes[max(0, low - count) : max(0, high - count)])
+                everything.add(hashes)
+                if selected is not None:
+                    wanted.add(hashes[max(0, selected[0] - count) : max(0, selected[1] - count)])
             elif batch.others is not None:
                 for name, column in zip(batch.others.schema.names, batch.others.columns, strict=True):
                     columns.setdefault(name, ColumnHasher(key)).add(column)
-            count += size
+            count += len(batch.labels)
         if count == 0:
             raise InputError("there are no labels: the input has no rows.")
         start, stop = selected or (0, count)
@@ -92,12 +99,16 @@ class Source(ABC):
             raise InputError(f"rows {start}:{stop} are not among the {count:,} rows (they count from 0).")
         if not with_ids:
             digest = _digest_columns(columns, key) if columns else None
-            print_ = Fingerprint("columns" if digest else "name", count, digest)
-            return Survey(start, stop, print_, RowNumbers(start, stop), None, 0)
-        content, repeated = sorter.finish()
+            fingerprint = Fingerprint("columns" if digest else "name", count, digest)
+            return Survey(start, stop, fingerprint, RowNumbers(start, stop), None, 0)
+        content, repeated = everything.finish()
         if repeated:
             self._refuse_duplicates(hasher, set(repeated))
-        os.replace(scratch / "ids.u64", folder / f"ids-{content}.u64")
+        sorted_ids = scratch / "all.u64"
+        if selected is not None:
+            content, _ = wanted.finish()
+            sorted_ids = scratch / "selected.u64"
+        os.replace(sorted_ids, folder / f"ids-{content}.u64")
         rows = RowIds(stop - start, content, folder)
         return Survey(start, stop, Fingerprint("ids", count, hasher.fingerprint()), rows, id_type, id_bytes)
 
@@ -137,6 +148,8 @@ class TableSource(Source):
     def __init__(self, table: Table, label: str, classes: Classes, id_column: str | None = None) -> None:
         for name in (label, id_column):
             if name is not None and name not in table.columns:
+                if not table.columns_are_public:
+                    raise InputError(f"the first line of {table.path} does not name a column {name!r}.")
                 shown = ", ".join(table.columns[:12]) + (", …" if len(table.columns) > 12 else "")
                 raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}.")
         if label == id_column:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
+import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,9 +17,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
+from labeldp.release.place import explain, look_up
 
 _BATCH_BYTES = 32 << 20
 _MAX_BATCH_ROWS = 1 << 20
+_BLOCK_BYTES = 4 << 20
+_HEADER_BYTES = 1 << 20
+_COMPRESSED = (".gz", ".bz2", ".zst")
 # What an empty cell may look like in a CSV file.
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
@@ -25,6 +33,7 @@ class Table(ABC):
 
     path: Path
     columns: tuple[str, ...]
+    columns_are_public: bool  # whether an error may list them: a CSV file without a header has labels there
 
     @abstractmethod
     def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
@@ -33,29 +42,41 @@ class Table(ABC):
 
 def open_table(path: Path) -> Table:
     """The file as a table, by its ending; one clear sentence if it is none."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        raise InputError("the label file's name is not UTF-8 text; rename it.") from None
+    status = look_up(path)
+    if status is None:
+        raise InputError(f"there is no file {path}.")
     if path.is_dir():
         raise InputError(f"{path} is a directory; name a Parquet or CSV file.")
-    if not path.exists():
-        raise InputError(f"there is no file {path}.")
     try:
         with path.open("rb") as file:
             head = file.read(4)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+        raise explain(path, error, "read") from None
     if not head:
         raise InputError(f"{path} is empty.")
     if head == b"PAR1":
         return ParquetTable(path)
-    name = path.name.lower()
-    for ending in (".gz", ".bz2", ".zst"):
-        name = name.removesuffix(ending)
-    if name.endswith((".csv", ".tsv", ".txt", ".data")):
+    if bare_name(path).lower().endswith((".csv", ".tsv", ".txt", ".data")):
         return CSVTable(path)
     raise InputError(f"{path} is neither Parquet nor named as CSV (.csv, .tsv, also with .gz).")
 
 
+def bare_name(path: Path) -> str:
+    """The file's name without the ending of a compressed file."""
+    name = path.name
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    return name
+
+
 class ParquetTable(Table):
     """A Parquet file."""
+
+    columns_are_public = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,7 +92,7 @@ class ParquetTable(Table):
     def _open(self) -> Any:
         try:
             return pq.ParquetFile(self.path, pre_buffer=False)
-        except (pa.ArrowException, OSError):
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise InputError(f"{self.path} is not a whole Parquet file: damaged or cut short.") from None
 
     def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
@@ -86,26 +107,29 @@ class ParquetTable(Table):
 class CSVTable(Table):
     """A CSV file with a header line, perhaps compressed; cells are text."""
 
+    columns_are_public = False
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        with self._stream() as stream:
-            try:
-                header = bytes(stream.read(1 << 16)).split(b"\n", 1)[0].decode("utf-8-sig").rstrip("\r")
-            except (UnicodeDecodeError, IndexError, pa.ArrowException, OSError):
-                raise InputError(f"{path} is not a CSV file in UTF-8.") from None
-        self._delimiter = max(",;\t|", key=header.count)
-        self.columns = tuple(next(csv.reader([header], delimiter=self._delimiter)))
+        try:
+            with self._stream() as stream:
+                start = codecs.getincrementaldecoder("utf-8-sig")().decode(bytes(stream.read(_HEADER_BYTES)))
+            first_line = re.split(r"[\r\n]", re.sub(r'"[^"]*"?', "", start), maxsplit=1)[0]
+            self._delimiter = max(",;\t|", key=first_line.count)
+            self.columns = tuple(next(csv.reader(io.StringIO(start, newline=""), delimiter=self._delimiter)))
+        except (UnicodeDecodeError, StopIteration, csv.Error, pa.ArrowException, OSError):
+            raise InputError(f"{path} is not a CSV file in UTF-8 with a header line.") from None
+        self._no_rows = not start[start.find(first_line) + len(first_line) :].strip("\r\n") and '"' not in start
         if len(set(self.columns)) != len(self.columns):
             raise InputError(f"{path} has two columns of the same name (is its first line a header?).")
 
     def _stream(self) -> Any:
-        try:
-            return pa.input_stream(str(self.path), compression="detect")
-        except (pa.ArrowException, OSError):
-            raise InputError(f"{self.path} cannot be read.") from None
+        return pa.input_stream(os.fspath(self.path), compression="detect")
 
     def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
         """Record batches of text columns."""
+        if self._no_rows:
+            return
         wrong: list[int] = []
 
         def note(row: Any) -> str:  # its text would show the label: only its number is kept
@@ -114,11 +138,16 @@ class CSVTable(Table):
 
         try:
             with self._stream() as stream:
-                reader = pyarrow.csv.open_csv(
-                    stream,
-                    read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=4 << 20),
+                counted = _QuoteCounter(stream)
+                yield from pyarrow.csv.open_csv(
+                    pa.PythonFile(counted, mode="r"),
+                    read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
                     parse_options=pyarrow.csv.ParseOptions(
-                        delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=note
+                        delimiter=self._delimiter,
+                        newlines_in_values=True,
+                        # In a single column an empty line is a row without a label.
+                        ignore_empty_lines=len(self.columns) > 1,
+                        invalid_row_handler=note,
                     ),
                     convert_options=pyarrow.csv.ConvertOptions(
                         include_columns=list(columns),
@@ -128,10 +157,32 @@ class CSVTable(Table):
                         null_values=[word for word in _MISSING if word not in missing_is_text],
                     ),
                 )
-                yield from reader
         except (pa.ArrowException, OSError, KeyError):
             if wrong:
                 # Arrow counts lines from 1 and the header is one of them.
                 place = f"row {wrong[0] - 2}" if wrong[0] >= 2 else "a row"
                 raise InputError(f"{place} of {self.path} does not have {len(self.columns)} cells.") from None
-            raise InputError(f"{self.path} cannot be read as CSV: damaged, or not UTF-8.") from None
+            raise InputError(
+                f"{self.path} cannot be read as CSV: damaged, not UTF-8, or with a cell of more than 4 MB."
+            ) from None
+        if counted.quotes % 2:
+            raise InputError(f"{self.path} has a quoted cell that never ends, and swallows the rows behind it.")
+
+
+class _QuoteCounter(io.RawIOBase):
+    """Passes a stream on and counts its quotes: an odd number means that a quoted cell is not closed.
+
+    Arrow says nothing about it, and would take all that follows for one cell.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.quotes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = bytes(self._stream.read(size) if size >= 0 else self._stream.read())
+        self.quotes += data.count(b'"')
+        return data
