@@ -25,7 +25,7 @@ def labels(num_classes, rows=20_000, seed=0):
 def test_shapes_and_types(name, num_classes):
     mechanism = calibrated(name, 2.0, num_classes)
     y, private = labels(num_classes, 1000)
-    observations = mechanism.observe(private, SecureEntropy())
+    observations = mechanism.observe_uncharged(private, SecureEntropy())
     assert observations.shape == ((1000,) if mechanism.one_class else (1000, mechanism.observation_bytes))
     assert observations.nbytes == 1000 * mechanism.observation_bytes
     assert mechanism.valid(observations)
@@ -42,7 +42,7 @@ def test_observations_carry_the_stated_information(name, num_classes):
     """Mean of log posterior(truth) + log C under a uniform prior, against information(). False alarm: 6e-5 each."""
     mechanism = calibrated(name, 2.0, num_classes)
     y, private = labels(num_classes)
-    evidence = mechanism.evidence(mechanism.observe(private, SecureEntropy())).astype(np.float64)
+    evidence = mechanism.evidence(mechanism.observe_uncharged(private, SecureEntropy())).astype(np.float64)
     gained = evidence[np.arange(len(y)), y] - np.log(np.mean(np.exp(evidence), axis=1))
     assert abs(gained.mean() - mechanism.information()) < 4 * gained.std() / len(y) ** 0.5
 
@@ -52,7 +52,7 @@ def test_moments_are_those_of_the_score(name, num_classes):
     """At the true class and at another, 5 standard errors. False alarm: 1e-6 each."""
     mechanism = calibrated(name, 1.0, num_classes)
     y, private = labels(num_classes)
-    observations = mechanism.observe(private, SecureEntropy())
+    observations = mechanism.observe_uncharged(private, SecureEntropy())
     moments = mechanism.moments()
     other = (y + 1) % num_classes
     for classes, mean, variance in ((y, moments.mean_true, moments.variance_true),
@@ -78,7 +78,7 @@ def test_evidence_is_the_log_likelihood_up_to_a_constant(name, num_classes):
 def test_laplace_evidence_is_the_papers_formula():
     mechanism = calibrated("laplace", 2.0, 10)
     _, private = labels(10, 5000)
-    observations = mechanism.observe(private, SecureEntropy())
+    observations = mechanism.observe_uncharged(private, SecureEntropy())
     o = mechanism.values(observations).astype(np.float64)
     formula = (np.abs(o) - np.abs(o - 1)) / mechanism.scale
     np.testing.assert_allclose(mechanism.evidence(observations), formula, atol=2e-4)
@@ -88,7 +88,7 @@ def test_gaussian_evidence_is_the_papers_formula():
     """o_c/σ² up to a constant: divided by σ², not by σ."""
     mechanism = calibrated("gaussian", 2.0, 10)
     _, private = labels(10, 5000)
-    observations = mechanism.observe(private, SecureEntropy())
+    observations = mechanism.observe_uncharged(private, SecureEntropy())
     formula = (mechanism.values(observations).astype(np.float64) - 0.5) / mechanism.sigma**2
     inner = (observations > 0) & (observations < 255)
     np.testing.assert_allclose(mechanism.evidence(observations)[inner], formula[inner], atol=1e-3)
@@ -98,7 +98,7 @@ def test_gaussian_evidence_is_the_papers_formula():
 def test_same_seed_same_observations_other_seed_others(name):
     mechanism = calibrated(name, 1.0, 10)
     _, private = labels(10, 2000)
-    first, again, other = (mechanism.observe(private, SeededEntropy(s)) for s in (1, 1, 2))
+    first, again, other = (mechanism.observe_uncharged(private, SeededEntropy(s)) for s in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
 
@@ -107,7 +107,9 @@ def test_same_seed_same_observations_other_seed_others(name):
 def test_secure_draws_differ(name):
     mechanism = calibrated(name, 1.0, 10)
     _, private = labels(10, 2000)
-    assert (mechanism.observe(private, SecureEntropy()) != mechanism.observe(private, SecureEntropy())).any()
+    assert (
+        mechanism.observe_uncharged(private, SecureEntropy()) != mechanism.observe_uncharged(private, SecureEntropy())
+    ).any()
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -145,7 +147,7 @@ def test_descriptions_that_cannot_be_are_refused(data):
 def test_no_privacy_hands_out_the_labels():
     y, private = labels(10, 100)
     mechanism = NoPrivacy(10)
-    observations = mechanism.observe(private, SecureEntropy())
+    observations = mechanism.observe_uncharged(private, SecureEntropy())
     assert (observations == y).all()
     evidence = mechanism.evidence(observations)
     assert (evidence.argmax(axis=1) == y).all()

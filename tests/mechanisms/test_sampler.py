@@ -84,7 +84,7 @@ def test_whole_observations_fit_the_channel(name, epsilon, num_classes):
     table = channel(mechanism)
     index = {key: i for i, key in enumerate(table)}
     for label in {0, num_classes // 2, num_classes - 1}:
-        observations = mechanism.observe(PrivateLabels(np.full(ROWS, label), num_classes), SecureEntropy())
+        observations = mechanism.observe_uncharged(PrivateLabels(np.full(ROWS, label), num_classes), SecureEntropy())
         keys, counts = np.unique(observations.reshape(ROWS, -1), axis=0, return_counts=True)
         seen = np.zeros(len(index))
         for key, count in zip(keys, counts, strict=True):
@@ -98,7 +98,7 @@ def test_each_class_and_pairs_of_classes_fit(name, num_classes):
     """Marginals at the true class and at others; and pairs of classes, which a poor generator would correlate."""
     mechanism = calibrated(name, 1.0, num_classes)
     label = num_classes // 2
-    observations = mechanism.observe(PrivateLabels(np.full(ROWS, label), num_classes), SecureEntropy())
+    observations = mechanism.observe_uncharged(PrivateLabels(np.full(ROWS, label), num_classes), SecureEntropy())
     score = np.stack([mechanism.score(observations, np.full(ROWS, c)) for c in (label, 0, num_classes - 1)])
     moments = mechanism.moments()
     for row, mean, variance in zip(score, (moments.mean_true, moments.mean_other, moments.mean_other),
@@ -116,7 +116,7 @@ def test_each_class_and_pairs_of_classes_fit(name, num_classes):
 def test_cells_fit_the_table(name, epsilon):
     mechanism = calibrated(name, epsilon, 3)
     w = np.array([x / 2**64 for x in weights(mechanism)])
-    observations = mechanism.observe(PrivateLabels(np.ones(ROWS, dtype=int), 3), SecureEntropy())
+    observations = mechanism.observe_uncharged(PrivateLabels(np.ones(ROWS, dtype=int), 3), SecureEntropy())
     for column, probabilities in ((0, w), (1, w[::-1]), (2, w)):
         assert fits(np.bincount(observations[:, column], minlength=256).astype(float), probabilities)
 
@@ -125,7 +125,7 @@ def test_large_subsets_are_uniform():
     """Which of 100 classes are in: each other class equally often, whatever its distance to the true one."""
     mechanism = calibrated("subset", 1.0, 100)
     label = 37
-    observations = mechanism.observe(PrivateLabels(np.full(ROWS, label), 100), SecureEntropy())
+    observations = mechanism.observe_uncharged(PrivateLabels(np.full(ROWS, label), 100), SecureEntropy())
     counts = np.delete(mechanism._members(observations).sum(axis=0, dtype=np.int64), label)
     mean = mechanism.moments().mean_other
     # Counts of one draw exclude each other slightly; the statistic below is then a little smaller than chi-squared: safe.

@@ -52,7 +52,8 @@ def test_states_are_recorded_in_order(ledger, tmp_path):
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(ledger.folder.stat().st_mode) == 0o700
     left = sorted(p.name for p in ledger.folder.iterdir() if p.suffix not in (".lock", ".u64"))
-    assert left == ["3.parquet"]
+    assert left == [made.path.name]
+    assert made.path.name.startswith("3-")
 
 
 STEPS = ["charge", COMPLETE, PUBLISHED, "rename", "deliver", DELIVERED]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
@@ -22,9 +25,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # its tracebacks show local variables, and some of those are labels
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("plan")(plan.command)
-app.command("release")(release.command)
-app.command("inspect")(inspect.command)
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """Typer would leave on Ctrl-C without a word."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            typer.echo("interrupted; the same command finishes what was begun, under the same charge.", err=True)
+            raise typer.Exit(130) from None
+
+    return wrapped
+
+
+for _name, _module in (("plan", plan), ("release", release), ("inspect", inspect)):
+    app.command(_name)(_interruptible(_module.command))
 app.add_typer(ledger.app, name="ledger")
 
 
@@ -50,9 +68,6 @@ def main() -> None:
     except LabelDPError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; the same command finishes what was begun, under the same charge.", err=True)
-        sys.exit(130)
     except MemoryError:
         typer.echo("error: out of memory; the same command may be run again, nothing is charged twice.", err=True)
         sys.exit(1)

@@ -69,8 +69,8 @@ class Mechanism(ABC):
     def _observe(self, codes: Codes, entropy: Entropy) -> Observations:
         """One observation a row, for a chunk of true labels."""
 
-    def observe(self, labels: PrivateLabels, entropy: Entropy) -> Observations:
-        """Draw one observation a row. Uncharged: for those who have charged already (see `release`)."""
+    def observe_uncharged(self, labels: PrivateLabels, entropy: Entropy) -> Observations:
+        """Draw one observation a row, for those who have charged the ledger already; everybody else calls `release`."""
         codes = labels.reveal()
         rows = max(1, _CHUNK_BYTES // max(2 * self.num_classes, 64))
         parts = [self._observe(codes[i : i + rows], entropy) for i in range(0, len(codes), rows)]

@@ -146,6 +146,8 @@ class ColumnHasher:
             return self.add(column.cast(kind.value_type))
         if isinstance(column, pa.ExtensionArray):
             return self.add(column.storage)
+        if pa.types.is_map(kind):
+            return self.add(column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))))
         self._nulls.update(pc.is_null(column).to_numpy(zero_copy_only=False).astype(np.uint8).data)
         if pa.types.is_struct(kind):
             return self._add_inner(column.flatten())
@@ -153,8 +155,6 @@ class ColumnHasher:
             lengths = pc.fill_null(pc.list_value_length(column), 0)
             self._lengths.update(lengths.to_numpy(zero_copy_only=False).astype("<i8").data)
             return self._add_inner([column.flatten()])
-        if pa.types.is_map(kind):
-            return self.add(column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))))
         if pa.types.is_string(kind) or pa.types.is_binary(kind) or _is_large(kind):
             return self._add_text(column)
         if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):

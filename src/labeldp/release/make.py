@@ -121,7 +121,6 @@ def _temporary(out: Path | None, scratch: Path) -> Iterator[Path | None]:
         return
     temporary = temporary_beside(out.absolute())
     try:
-        reserve(note, 0)
         note.write_bytes(os.fsencode(temporary))
         yield temporary
     finally:
@@ -135,8 +134,8 @@ def _check_not_rolled_back(ledger: Ledger) -> None:
     for path in ledger.folder.glob("*.parquet"):
         if path.stem not in known:
             raise LedgerError(
-                f"{path} was released through {ledger.path}, which does not know it: an old copy of the ledger was put back, and what "
-                "was spent since is missing from it. Put the newer copy back. Nothing was charged."
+                f"{path} was released through {ledger.path}, which does not know it: the ledger was rolled back to an old "
+                "copy, and what was spent since is missing from it. Put the newer copy back. Nothing was charged."
             )
 
 
@@ -253,7 +252,7 @@ def _observed(
         for start in range(low, high, step):
             stop = min(start + step, high)
             ids = batch.ids[start:stop] if batch.ids is not None else None
-            yield ids, mechanism.observe(batch.labels.slice(start, stop), entropy)
+            yield ids, mechanism.observe_uncharged(batch.labels.slice(start, stop), entropy)
 
 
 def _finish_rename(partial: Path, made: Made) -> None:

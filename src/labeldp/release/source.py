@@ -149,7 +149,7 @@ class TableSource(Source):
         for name in (label, id_column):
             if name is not None and name not in table.columns:
                 if not table.columns_are_public:
-                    raise InputError(f"the first line of {table.path} does not name a column {name!r}.")
+                    raise InputError(f"{table.path} has no column {name!r} in its first line.")
                 shown = ", ".join(table.columns[:12]) + (", …" if len(table.columns) > 12 else "")
                 raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}.")
         if label == id_column:

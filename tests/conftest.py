@@ -1,0 +1,15 @@
+"""What every test needs: nobody's own ledger is ever touched."""
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("labeldp", deadline=None)  # how long an example takes is no property of the code
+settings.load_profile("labeldp")
+
+
+@pytest.fixture(autouse=True)
+def _own_surroundings(tmp_path, monkeypatch):
+    """The default ledger lies in a temporary folder, and messages are those that users see."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
+    monkeypatch.delenv("LABELDP_LEDGER", raising=False)
+    monkeypatch.delenv("LABELDP_DEBUG", raising=False)
