@@ -31,9 +31,11 @@ format: .venv/installed
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/release.py --out benchmarks/results/release.json
+	$(BIN)/python benchmarks/document.py
 
 torture: .venv/installed
 	$(BIN)/python -m tests.torture --kills 100 --races 200 --out benchmarks/results/torture.json
+	$(BIN)/python benchmarks/document.py
 
 clean:
 	rm -rf .venv demo
