@@ -77,8 +77,9 @@ def release_page(data: dict[str, Any]) -> str:
             table(["rows", "what", "mechanism", "time", "rows/s", "peak memory"], commands),
             "Targets:",
             table(["what", "target", "measured", ""], targets),
-            "Where 50 times a loop is missed, the loop's body is one vectorised numpy call (C = 100) or a tenth of a microsecond of Python (randomized "
-            "response), while half of our time goes into 16 bits of the operating system's entropy for each class.",
+            "Where 50 times a loop is missed, the loop's body is one vectorised numpy call (C = 100) or a tenth of a "
+            "microsecond of Python (randomized response), while half of our time goes into the operating system's entropy: "
+            "16 bits for each class.",
         ]
     )
 

@@ -231,7 +231,7 @@ def stays_private(scene: Scene, known: Sequence[Path]) -> Iterator[str]:
 def is_tidy(scene: Scene, known: Sequence[Path]) -> Iterator[str]:
     """Nothing unfinished is left anywhere."""
     left = set(scene.shared.iterdir()) - set(known)
-    left |= {path for ending in ("partial", "scratch") for path in scene.owner.rglob(f"*.{ending}")}
+    left |= {path for ending in ("partial", "scratch", "unfinished") for path in scene.owner.rglob(f"*.{ending}")}
     left |= set(scene.owner.glob("*-journal"))
     for path in sorted(left):
         yield f"{path.relative_to(scene.folder)} is left behind"
@@ -344,7 +344,7 @@ def state_of(entries: Sequence[Entry], scene: Scene) -> str:
     if last.kind == "ledger":
         return BEGUN
     if last.kind == "published":
-        return RENAMED if (scene.releases / f"{last.body['release']}.parquet").exists() else UNRENAMED
+        return RENAMED if any(scene.releases.glob(f"{last.body['release']}[.-]*parquet")) else UNRENAMED
     return UNCHARGED if last.kind == "data set" else last.kind
 
 
@@ -537,11 +537,24 @@ def two_names(scene: Scene, folder: Path, rng: random.Random) -> Race:
     return Race((labels,), outs, commands, (0, 3), charges=1)
 
 
+def hopeless_rival(scene: Scene, folder: Path, rng: random.Random) -> Race:
+    """Refused in any case; but cleaning up after itself, it must not take away what the other has just put down."""
+    labels = scene.add_labels(stored_labels(folder, RACE_ROWS), "labels.parquet")
+    options = (*rng.choice((BY_ID, SHUFFLED)), "--epsilon", "2")
+    outs = two_outs(scene)
+    commands = (
+        scene.release(labels, outs[0], (*options, "--data-set", "clicks")),
+        scene.release(labels, outs[1], (*options, "--data-set", "alias", "--budget", "1")),
+    )
+    return Race((labels,), outs, commands, (0, 3), charges=1)
+
+
 RACES: dict[str, Callable[[Scene, Path, random.Random], Race]] = {
     "same command": same_command,
     "one budget": one_budget,
     "two data sets": two_data_sets,
     "two names": two_names,
+    "hopeless rival": hopeless_rival,
 }
 
 

@@ -1,0 +1,51 @@
+"""One loss for every mechanism: the likelihood of what was released.
+
+With p = softmax(logits) and evidence_c = log p(observation | label = c) + const,
+
+    loss = −log Σ_c p_c · p(observation | c) = −logsumexp(log_softmax(logits) + evidence) + const.
+
+Its gradient is that of cross-entropy against the posterior softmax(log p + evidence) as a fixed soft label, which is the paper's
+Algorithm 3: ∂loss/∂logits = p − posterior.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def posterior(logits: Tensor, evidence: Tensor | npt.NDArray[np.floating]) -> Tensor:
+    """p(label | observation) when softmax(logits) is the prior (the paper's Eq. 4, for any mechanism); float32."""
+    return functional.softmax(_joint(logits, evidence), dim=-1)
+
+
+class PosteriorLoss(nn.Module):
+    """Mean over the batch of −log p(observation). Two lines of an existing loop change:
+
+        criterion = labeldp.training.PosteriorLoss()
+        loss = criterion(model(x), release.evidence(rows))
+
+    The prior is the model's own output, as in ALIBI. With `prior_logits` it is something else that no gradient flows into:
+    the output of an averaged model, fixed log-probabilities (one row, or one for each example), or zeros for none.
+    """
+
+    def forward(
+        self, logits: Tensor, evidence: Tensor | npt.NDArray[np.floating], prior_logits: Tensor | None = None
+    ) -> Tensor:
+        """The loss of a batch: logits (n, C), evidence (n, C)."""
+        if prior_logits is None:
+            return -torch.logsumexp(_joint(logits, evidence), dim=-1).mean()
+        target = posterior(prior_logits.detach().expand_as(logits), evidence)
+        return -(target * functional.log_softmax(logits.float(), dim=-1)).sum(dim=-1).mean()
+
+
+def _joint(logits: Tensor, evidence: Tensor | npt.NDArray[np.floating]) -> Tensor:
+    """log p(label) + evidence, in float32 whatever the model computes in."""
+    if not isinstance(evidence, Tensor):
+        evidence = torch.from_numpy(np.ascontiguousarray(evidence, dtype=np.float32))
+    if evidence.shape != logits.shape:
+        raise ValueError(f"logits {tuple(logits.shape)} and evidence {tuple(evidence.shape)} must have one shape")
+    return functional.log_softmax(logits.float(), dim=-1) + evidence.to(logits.device, torch.float32)

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from labeldp import PrivateLabels, SecureEntropy
+from labeldp.errors import InputError
+from labeldp.evaluation import estimate_accuracy
+from labeldp.mechanisms.plan import NAMES, calibrate
+
+
+def held_out(name, classes, accuracy, rows, rng, epsilon=1.0):
+    """Observations, and predictions that are right with probability `accuracy`, with class-dependent errors."""
+    mechanism = calibrate(name, epsilon=epsilon, num_classes=classes)
+    labels = rng.integers(0, classes, rows)
+    right = rng.random(rows) < accuracy
+    predictions = np.where(right, labels, (labels + 1 + labels % (classes - 1)) % classes)
+    observations = mechanism.observe_uncharged(PrivateLabels(labels, classes), SecureEntropy())
+    return mechanism, observations, predictions, float((predictions == labels).mean())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("classes", "accuracy"), [(2, 0.9), (10, 0.6), (10, 0.97), (100, 0.3)])
+def test_the_interval_covers(name, classes, accuracy):
+    """At least 93% of 95% intervals hold the true accuracy. 400 trials, so the pass mark is 92.5%."""
+    rng = np.random.default_rng(7)
+    covered = 0
+    for _ in range(400):
+        mechanism, observations, predictions, _ = held_out(name, classes, accuracy, 400, rng)
+        result = estimate_accuracy(mechanism, observations, predictions)
+        low, high = result.interval()
+        covered += low <= accuracy <= high
+    assert covered / 400 >= 0.925
+
+
+@pytest.mark.parametrize("name", [*NAMES, "none"])
+def test_unbiased(name):
+    mechanism, observations, predictions, accuracy = held_out(name, 10, 0.8, 200_000, np.random.default_rng(1), 2.0)
+    result = estimate_accuracy(mechanism, observations, predictions)
+    assert abs(result.accuracy - accuracy) < 5 * result.standard_error + 1e-12
+    assert result.standard_error < 0.05
+
+
+def test_memorised_rows_score_nonsense():
+    """Why training rows must not be used: predictions that follow the noise "score" far above 1."""
+    rng = np.random.default_rng(2)
+    mechanism = calibrate("subset", epsilon=1.0, num_classes=10)
+    observations = mechanism.observe_uncharged(PrivateLabels(rng.integers(0, 10, 5000), 10), SecureEntropy())
+    memorised = mechanism.evidence(observations).argmax(axis=1)
+    assert estimate_accuracy(mechanism, observations, memorised).accuracy == pytest.approx(2.75, abs=0.01)
+
+
+def test_intervals_are_cut_to_what_can_be():
+    mechanism, observations, predictions, _ = held_out("response", 2, 1.0, 50, np.random.default_rng(3), 0.5)
+    low, high = estimate_accuracy(mechanism, observations, predictions).interval()
+    assert 0 <= low <= high <= 1
+
+
+def test_bad_input():
+    mechanism, observations, predictions, _ = held_out("response", 10, 0.5, 20, np.random.default_rng(4))
+    for wrong, message in ((predictions[:-1], "19 predictions"), (predictions + 10, "class numbers")):
+        with pytest.raises(InputError, match=message):
+            estimate_accuracy(mechanism, observations, wrong)
+    with pytest.raises(InputError, match="two held-out"):
+        estimate_accuracy(mechanism, observations[:1], predictions[:1])
