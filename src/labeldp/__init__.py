@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from labeldp.errors import LabelDPError as LabelDPError
     from labeldp.errors import LedgerError as LedgerError
     from labeldp.errors import RefusedError as RefusedError
+    from labeldp.errors import RepeatedReleaseWarning as RepeatedReleaseWarning
+    from labeldp.errors import UnfinishedError as UnfinishedError
+    from labeldp.errors import VerificationError as VerificationError
+    from labeldp.evaluation import estimate_accuracy as estimate_accuracy
     from labeldp.mechanisms import Gaussian as Gaussian
     from labeldp.mechanisms import Laplace as Laplace
     from labeldp.mechanisms import NoPrivacy as NoPrivacy
@@ -39,6 +43,7 @@ _WHERE = {
     "Cost": "accounting.cost", "Ledger": "accounting.ledger", "SecureEntropy": "entropy", "SeededEntropy": "entropy",
     "AccountingError": "errors", "AlreadyReleasedError": "errors", "BudgetError": "errors", "FileFormatError": "errors",
     "InputError": "errors", "LabelDPError": "errors", "LedgerError": "errors", "RefusedError": "errors",
+    "RepeatedReleaseWarning": "errors", "UnfinishedError": "errors", "VerificationError": "errors", "estimate_accuracy": "evaluation",
     "Gaussian": "mechanisms", "Laplace": "mechanisms", "NoPrivacy": "mechanisms", "RandomizedResponse": "mechanisms",
     "SubsetSelection": "mechanisms", "UnaryEncoding": "mechanisms", "plan": "mechanisms.plan", "recommend": "mechanisms.plan",
     "PrivateLabels": "private", "Release": "release.core", "denoise": "denoise",

@@ -10,7 +10,7 @@ class LabelDPError(Exception):
 
 
 class InputError(LabelDPError, ValueError):
-    """A parameter, a label file or an array is not usable as given. Nothing was charged, nothing written."""
+    """A parameter, a label file or an array is not usable as given. Nothing was charged, nothing released."""
 
 
 class FileFormatError(InputError):
@@ -43,3 +43,13 @@ class VerificationError(LedgerError):
     """The ledger, or a release that claims to come from it, is not what it was."""
 
     exit_code = 3
+
+
+class RepeatedReleaseWarning(UserWarning):
+    """The same request was made before: what is returned is the release of that time."""
+
+
+class UnfinishedError(LabelDPError):
+    """A release was charged and then interrupted: by a full disk, a file that changed. The same request finishes it for nothing."""
+
+    exit_code = 4

@@ -86,10 +86,11 @@ class PrivateLabels:
 
 def _validated(labels: npt.ArrayLike, num_classes: int, first_row: int) -> Codes:
     """Class numbers in the smallest type. Errors name the row and hide the value (also from the traceback)."""
-    try:
-        values = np.asarray(labels)
-    except Exception:  # numpy's own message may quote labels
-        raise InputError("labels must be a one-dimensional array of class numbers.") from None
+    if isinstance(labels, np.ma.MaskedArray):
+        _first(np.atleast_1d(np.ma.getmaskarray(labels)).ravel(), first_row, "has no label (it is masked).")
+    values = _as_array(labels)
+    if values is None:
+        raise InputError("labels must be a one-dimensional array of class numbers.")
     if values.ndim != 1:
         raise InputError(f"labels must be one-dimensional; got {values.ndim} dimensions.")
     if values.dtype.kind == "O":
@@ -113,6 +114,13 @@ def _validated(labels: npt.ArrayLike, num_classes: int, first_row: int) -> Codes
     return values.astype(code_dtype(num_classes))
 
 
+def _as_array(labels: npt.ArrayLike) -> npt.NDArray[Any] | None:
+    try:
+        return np.asarray(labels)
+    except Exception:  # its message may quote labels, and would stay in the error's context: raise outside
+        return None
+
+
 def _from_objects(values: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
     missing = np.fromiter((v is None or type(v).__name__ in ("NAType", "NaTType") for v in values), bool, len(values))
     _first(missing, first_row, "has no label.")
@@ -120,7 +128,8 @@ def _from_objects(values: npt.NDArray[Any], first_row: int) -> npt.NDArray[Any]:
         (isinstance(v, (int, float, np.integer, np.floating, np.bool_)) for v in values), bool, len(values)
     )
     _first(~numeric, first_row, "holds text where class numbers are declared.")
-    return values.astype(np.float64)
+    # A whole number beyond 2^53 is outside whatever was declared, and must not overflow a float on its way to being told so.
+    return np.array([float(min(max(v, -(2**53)), 2**53)) if v == v else np.nan for v in values])
 
 
 def _first(bad: npt.NDArray[np.bool_], first_row: int, what: str) -> None:

@@ -26,7 +26,7 @@ def record(number=3, rows=ALL, cost=ONE, details=DETAILS, state=DELIVERED):
 
 
 def book(*records, caps=ONE, unprotected=None):
-    data_set = DataSet("visits", PRINT, caps, unprotected, [], list(records))
+    data_set = DataSet("visits", PRINT, caps, unprotected=unprotected, releases=list(records))
     return Book("id", b"key", {"visits": data_set}, {r.number: r for r in records})
 
 
@@ -144,7 +144,7 @@ def test_unprotected_is_for_good():
     with pytest.raises(RefusedError, match="unprotected for good"):
         decide(ledger, request(), Budget(pure=1.0), "now")
     decision = decide(ledger, request(), Budget(), "now")
-    assert decision.entries[-1][1]["insecure"] == "seed"
+    assert decision.entries[-1][1]["insecure"] == "the data set is unprotected since an earlier release (seed)"
 
 
 @pytest.mark.parametrize(

@@ -235,8 +235,8 @@ def test_seeded_releases_mark_the_data_set_for_good(ledger):
     assert loaded.insecure == "the noise comes from a known seed"
     assert loaded.guarantee is None
     assert loaded.to_json()["certificate"] == {"epsilon": None, "delta": None, "reason": loaded.insecure}
-    later = run(ledger, again="charge")
-    assert labeldp.Release.load(later.path).insecure == "the noise comes from a known seed"
+    later = run(ledger)  # nothing is left to protect: no ritual either
+    assert "unprotected since an earlier release" in labeldp.Release.load(later.path).insecure
     with pytest.raises(RefusedError, match="unprotected for good"):
         run(Ledger(ledger.path, budget=1.0))
 

@@ -255,7 +255,7 @@ def test_other_columns_come_only_when_asked_for(tmp_path):
     pq.write_table(pa.table({"x": [1.5], "label": [0], "id": [7], "y": [datetime.date(2000, 1, 1)]}), path)
     with_ids = source(path, id_column="id")
     assert next(with_ids.batches()).others is None
-    assert next(with_ids.batches(others=True)).others.schema.names == ["x", "y"]
+    assert next(with_ids.batches(others=True)).others.schema.names == ["x", "id", "y"]
     assert next(source(path).batches(others=True)).others.schema.names == ["x", "id", "y"]
 
 

@@ -27,10 +27,20 @@ class Fingerprint:
     by: str
     rows: int
     digest: str | None
+    # Of all columns but the label, ids among them: the same file with and without --id has it in common.
+    columns: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As an entry of the ledger."""
-        return {"by": self.by, "rows": self.rows, "digest": self.digest}
+        return {"by": self.by, "rows": self.rows, "digest": self.digest, "columns": self.columns}
+
+    def matches(self, other: Fingerprint) -> bool:
+        """Whether both are of the same rows, known in the same way."""
+        return (self.by, self.rows, self.digest) == (other.by, other.rows, other.digest)
+
+    def same_file(self, other: Fingerprint) -> bool:
+        """Whether both are of the same rows, though perhaps known in another way."""
+        return self.columns is not None and (self.rows, self.columns) == (other.rows, other.columns)
 
 
 @dataclass
@@ -60,6 +70,7 @@ class DataSet:
     name: str
     fingerprint: Fingerprint
     caps: Cost | None
+    delta: float = 0.0  # the δ at which the caps are stated
     unprotected: str | None = None
     raised: list[dict[str, Any]] = field(default_factory=list)
     releases: list[ReleaseRecord] = field(default_factory=list)
@@ -76,9 +87,16 @@ class DataSet:
             most = Cost(*(max(a, b) for a, b in zip(most.numbers(), here.numbers(), strict=True)))
         return most
 
+    def publishable(self) -> dict[str, float] | None:
+        """The (ε, δ) that may be published about all releases together, whatever they turn out to be: that of the caps."""
+        if self.caps is None:
+            return None
+        return {"epsilon": self.caps.epsilon(self.delta), "delta": self.delta if self.caps.gaussian else 0.0}
+
     def budget_json(self) -> dict[str, Any]:
-        """For a release's metadata: the caps, and every time they were raised."""
-        return {"caps": self.caps.to_json() if self.caps else None, "raised": self.raised}
+        """For a release's metadata: the caps, what they amount to, and every time they were raised."""
+        caps = self.caps.to_json() if self.caps else None
+        return {"caps": caps, "publishable": self.publishable(), "raised": self.raised}
 
 
 @dataclass
@@ -111,10 +129,10 @@ def _apply(book: Book, entry: Entry, folder: Path) -> None:
         release.checksum = body.get("checksum", release.checksum)
     elif entry.kind == "data set":
         caps = Cost.from_json(body["caps"]) if body["caps"] else None
-        book.data_sets[body["name"]] = DataSet(body["name"], Fingerprint(**body["fingerprint"]), caps)
+        book.data_sets[body["name"]] = DataSet(body["name"], Fingerprint(**body["fingerprint"]), caps, body["delta"])
     elif entry.kind == "budget":
         data_set = book.data_sets[body["data_set"]]
-        before, data_set.caps = data_set.caps, Cost.from_json(body["caps"])
+        before, data_set.caps, data_set.delta = data_set.caps, Cost.from_json(body["caps"]), body["delta"]
         if body["raised"]:
             data_set.raised.append({"at": body["at"], "from": before.to_json() if before else None, "to": body["caps"]})
     elif entry.kind == "unprotected":

@@ -105,8 +105,9 @@ class Cost:
         """The largest Gaussian cost whose `epsilon(delta)` is at most ε, with room for the tables' slack."""
         ratio, mass = epsilon * SLACK_SHARE, delta * SLACK_SHARE
         delta_left = _without_slack(delta, ratio, mass)
-        mu = Decimal(gaussian_mu(epsilon - ratio * (1 + 1e-12), delta_left))
-        return cls(0.0, float_down(mu * mu * (1 - Decimal("1e-14"))), ratio, mass)
+        mu = gaussian_mu(epsilon - ratio * (1 + 1e-12), delta_left)
+        with localcontext(CONTEXT):
+            return cls(0.0, float_down(Decimal(mu) ** 2 * (1 - Decimal("1e-14"))), ratio, mass)
 
     @classmethod
     def of_gaussian(cls, mu_squared: Decimal, slack_ratio: float = 0.0, slack_mass: float = 0.0) -> Cost:

@@ -7,11 +7,11 @@ never traded. Requests may depend on everything that was released before.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from labeldp.accounting.book import CHARGED, DELIVERED, Book, DataSet, Fingerprint, ReleaseRecord
-from labeldp.accounting.cost import Cost, check_delta, check_epsilon
+from labeldp.accounting.cost import SLACK_SHARE, Cost, check_delta, check_epsilon
 from labeldp.accounting.rows import Rows, overlap
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, RefusedError
 
@@ -20,7 +20,10 @@ AGAIN_CHARGE = "charge"
 
 @dataclass(frozen=True)
 class Budget:
-    """What a user asked for; a part that is None stays as it is (or, for a new data set, is its first release's cost)."""
+    """What a user asked for. A part that is None stays as it is; for a new data set it is nothing.
+
+    Where neither part is named, a new data set's caps are its first release's own cost.
+    """
 
     pure: float | None = None
     gaussian: tuple[float, float] | None = None
@@ -47,6 +50,10 @@ class Budget:
         gaussian = otherwise if self.gaussian is None else Cost.gaussian_cap(*self.gaussian)
         return Cost(pure, gaussian.gaussian, gaussian.slack_ratio, gaussian.slack_mass)
 
+    def delta(self, otherwise: float) -> float:
+        """The δ at which the Gaussian cap is stated."""
+        return otherwise if self.gaussian is None else float(self.gaussian[1])
+
 
 @dataclass(frozen=True)
 class Request:
@@ -59,12 +66,19 @@ class Request:
     details: dict[str, Any]
     insecure: str | None = None
     again: str | None = None
+    delta: float = 0.0  # at which the mechanism's ε is stated
+    delivered: str | None = None  # the checksum of the release that is already where this one shall go
 
     def __post_init__(self) -> None:
         if self.again not in (None, AGAIN_CHARGE):
             raise InputError(f"`again` takes only {AGAIN_CHARGE!r}; got {self.again!r}.")
-        if not self.data_set or len(self.data_set) > 200 or not self.data_set.isprintable():
-            raise InputError("a data set's name is 1 to 200 printable characters.")
+        check_name(self.data_set)
+
+
+def check_name(data_set: str) -> None:
+    """A data set's name goes into files and messages."""
+    if not isinstance(data_set, str) or not 1 <= len(data_set) <= 200 or not data_set.isprintable():
+        raise InputError("a data set's name is 1 to 200 printable characters.")
 
 
 @dataclass(frozen=True)
@@ -85,53 +99,73 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
             "Use another --data-set and --ledger for experiments."
         )
     if data_set is None:
-        caps = None if request.insecure or request.cost is None else budget.caps(request.cost)
-        data_set = DataSet(request.data_set, request.fingerprint, caps)
-        entries.append((
-            "data set",
-            {"name": data_set.name, "fingerprint": request.fingerprint.to_json(), "caps": _json(caps), "at": now},
-        ))  # fmt: skip
+        caps = None
+        if not request.insecure and request.cost is not None:
+            caps = budget.caps(Cost() if budget.given else request.cost)
+        data_set = DataSet(request.data_set, request.fingerprint, caps, budget.delta(request.delta))
+        fingerprint = request.fingerprint.to_json()
+        body = {
+            "name": data_set.name,
+            "fingerprint": fingerprint,
+            "caps": _json(caps),
+            "delta": data_set.delta,
+            "at": now,
+        }
+        entries.append(("data set", body))
     elif budget.given:
-        caps = _changed(data_set, budget)
-        if caps != data_set.caps:
+        caps, delta = _changed(data_set, budget), budget.delta(data_set.delta)
+        if (caps, delta) != (data_set.caps, data_set.delta):
             raised = not caps.within(data_set.caps or caps)
-            entries.append(("budget", {"data_set": data_set.name, "caps": caps.to_json(), "raised": raised, "at": now}))
-            data_set = DataSet(data_set.name, data_set.fingerprint, caps, None, data_set.raised, data_set.releases)
+            body = {"data_set": data_set.name, "caps": caps.to_json(), "delta": delta, "raised": raised, "at": now}
+            entries.append(("budget", body))
+            data_set = replace(data_set, caps=caps, delta=delta)
     repeats = _same(data_set, request)
     if repeats is not None:
         return Decision(tuple(entries), repeats)
     before = [release for release in data_set.releases if overlap(request.rows, release.rows)]
-    if before and request.again != AGAIN_CHARGE:
-        earlier = before[-1]
+    over = _over_budget(data_set, request)
+    # Nothing is left to protect where labels were handed out insecurely: no ritual either.
+    if before and request.again != AGAIN_CHARGE and data_set.unprotected is None:
         raise AlreadyReleasedError(
-            f"rows of {data_set.name!r} were released before (release {earlier.number}, {earlier.made}: "
-            f"{_describe(earlier)}), and this is not the same request. A second look at the same labels costs again: "
-            'add `--again charge` (in Python again="charge") if that is meant.'
+            f"rows of {data_set.name!r} were released before ({_describe(before[-1])}, made on {before[-1].made}), and this "
+            f"request differs in {_differences(before, request)}. A second look at the same labels costs again: add "
+            f'`--again charge` (in Python again="charge") if that is meant.{" And then: " + over if over else ""}'
         )
-    _check_budget(data_set, request)
+    if over:
+        raise BudgetError(f"{over} Nothing was charged or released.")
     if request.insecure and data_set.unprotected is None:
         entries.append(("unprotected", {"data_set": data_set.name, "reason": request.insecure, "at": now}))
+    insecure = request.insecure
+    if insecure is None and data_set.unprotected is not None:
+        insecure = f"the data set is unprotected since an earlier release ({data_set.unprotected})"
     entries.append((CHARGED, {
         "data_set": data_set.name, "rows": request.rows.to_json(), "cost": _json(request.cost),
-        "request": request.details, "insecure": request.insecure or data_set.unprotected, "at": now,
+        "request": request.details, "insecure": insecure, "at": now,
     }))  # fmt: skip
     return Decision(tuple(entries), None)
 
 
 def _recognise(book: Book, request: Request) -> DataSet | None:
-    known = book.data_sets.get(request.data_set)
-    if known is not None and known.fingerprint != request.fingerprint:
+    known, mine = book.data_sets.get(request.data_set), request.fingerprint
+    if known is not None and not known.fingerprint.matches(mine):
+        if known.fingerprint.same_file(mine):
+            way = "with --id" if known.fingerprint.by == "ids" else "without --id"
+            raise RefusedError(
+                f"these rows were released before {way}, and the ledger must know them in one way: do so again."
+            )
         raise RefusedError(
             f"the ledger knows {request.data_set!r} by {_of(known.fingerprint)}, and this input does not match: it has "
-            f"{_of(request.fingerprint)}. If these are other labels, name them with --data-set."
+            f"{_of(mine)}. If these are other people's labels, name them with --data-set; if some rows are the same, their "
+            "budget is spent under the old name."
         )
-    if request.fingerprint.digest is not None:
-        for other in book.data_sets.values():
-            if other.name != request.data_set and other.fingerprint == request.fingerprint:
-                raise RefusedError(
-                    f"these rows are known to the ledger as data set {other.name!r}; under another name they would escape "
-                    f"its budget. Use --data-set {other.name}."
-                )
+    for other in book.data_sets.values():
+        theirs = other.fingerprint
+        if other.name != request.data_set and ((mine.digest and theirs.matches(mine)) or theirs.same_file(mine)):
+            raise RefusedError(
+                f"these rows are known to the ledger as data set {other.name!r}; under another name they would escape its "
+                f"budget. Use --data-set {other.name}. If they are other people whose ids merely coincide, give them ids "
+                "of their own, or another --ledger."
+            )
     return known
 
 
@@ -148,6 +182,11 @@ def _changed(data_set: DataSet, budget: Budget) -> Cost:
             "what can no longer be kept."
         )
     caps = budget.caps(data_set.caps)
+    if not data_set.spent().within(caps):
+        raise BudgetError(
+            f"{describe_caps(data_set.spent())} of the budget of {data_set.name!r} is spent; it cannot be lowered to "
+            f"{describe_caps(caps)}, which would promise what is no longer true."
+        )
     if not caps.within(data_set.caps) and not budget.raise_it:
         raise BudgetError(
             f"the budget of {data_set.name!r} was fixed at {describe_caps(data_set.caps)}, which this would raise to "
@@ -157,25 +196,54 @@ def _changed(data_set: DataSet, budget: Budget) -> Cost:
 
 
 def _same(data_set: DataSet, request: Request) -> ReleaseRecord | None:
-    for release in reversed(data_set.releases):
-        if release.request == request.details and release.rows == request.rows:
-            # Whoever asks to be charged again gets a second draw, but an interrupted one is finished first.
-            if request.again == AGAIN_CHARGE and release.reached(DELIVERED):
-                return None
+    same = [r for r in data_set.releases if r.request == request.details and r.rows == request.rows]
+    if request.again != AGAIN_CHARGE:
+        return same[-1] if same else None
+    # Whoever asks to be charged again gets another draw; but not if it is there already, or was interrupted.
+    for release in same:
+        if not release.reached(DELIVERED) or (release.checksum and release.checksum == request.delivered):
             return release
     return None
 
 
-def _check_budget(data_set: DataSet, request: Request) -> None:
+def _differences(before: list[ReleaseRecord], request: Request) -> str:
+    """In what the request differs from the release that it is closest to."""
+    words = {"mechanism": "mechanism or ε", "label": "the label column", "label_names": "the class names",
+             "shuffle": "--shuffle", "entropy": "the source of the noise"}  # fmt: skip
+
+    def differing(release: ReleaseRecord) -> list[str]:
+        keys = [key for key in request.details if release.request.get(key) != request.details[key]]
+        return [words.get(key, key) for key in keys] + (["the rows"] if release.rows != request.rows else [])
+
+    closest = min(before, key=lambda release: len(differing(release)))
+    return ", ".join(differing(closest)) or "nothing but the draw"
+
+
+def _over_budget(data_set: DataSet, request: Request) -> str | None:
+    """Why the request does not fit the caps, and what would make it fit; None if it fits."""
     if data_set.caps is None or request.cost is None:
-        return
+        return None
     spent = data_set.spent_on(request.rows)
-    if (spent + request.cost).within(data_set.caps):
-        return
-    raise BudgetError(
+    total = spent + request.cost
+    if total.within(data_set.caps):
+        return None
+    options = []
+    if total.pure > data_set.caps.pure:
+        options.append(f"--budget {_few_digits(total.pure)}")
+    if any(a > b for a, b in zip(total.numbers()[1:], data_set.caps.numbers()[1:], strict=True)):
+        delta = data_set.delta or request.delta or 1e-5
+        epsilon = Cost(0.0, *total.numbers()[1:]).epsilon(delta) * (1 + 2 * SLACK_SHARE)
+        options.append(f"--budget-gaussian {_few_digits(epsilon)} --budget-delta {delta:g}")
+    return (
         f"the budget of {data_set.name!r} is {describe_caps(data_set.caps)}; {describe_caps(spent)} of it is spent on these rows, "
-        f"and this release costs {describe_caps(request.cost)}. Nothing was charged or released."
+        f"and this release costs {describe_caps(request.cost)}. To promise less than before, on the record: "
+        f"{' '.join(options)} --raise-budget."
     )
+
+
+def _few_digits(value: float) -> str:
+    """A number that is no smaller, and short."""
+    return f"{math.ceil(value * 1e4 - 1e-6) / 1e4:g}"
 
 
 def describe_caps(cost: Cost) -> str:

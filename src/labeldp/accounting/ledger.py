@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.accounting import book as books
-from labeldp.accounting.book import Book, ReleaseRecord
+from labeldp.accounting.book import DELIVERED, Book, ReleaseRecord
 from labeldp.accounting.filter import Budget, Request, decide
 from labeldp.accounting.journal import Entry, Journal, broken_at
 from labeldp.accounting.rows import RowIds
@@ -43,18 +43,31 @@ class Ledger:
         create: bool = True,
     ) -> None:
         """Open or begin a ledger. The budget is that of each data set released through this object."""
-        self.path = Path(path) if path is not None else default_ledger_path()
+        # Resolved, so that links to one ledger share its lock and its folder, wherever the process goes.
+        self.path = (Path(path) if path is not None else default_ledger_path()).resolve()
         self.budget = Budget(budget, budget_gaussian, raise_budget)
         self.folder = self.path.with_name(self.path.name + ".releases")
-        self._journal = Journal(self.path, _first_entry if create else None)
+        self.begun_now = False
+        self._journal = Journal(self.path, self._first_entry if create else None)
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
+            for private, mode in ((self.path, 0o600), (self.folder, 0o700)):
+                if private.stat().st_mode & 0o077 and os.name == "posix":
+                    private.chmod(mode)
         except OSError as error:
             raise LedgerError(f"the folder {self.folder} cannot be made: {error.strerror}.") from None
 
     def book(self) -> Book:
         """All data sets and releases."""
-        return books.read(self._journal.entries(), self.folder)
+        return self._read(self._journal.entries())
+
+    def _read(self, entries: list[Entry]) -> Book:
+        broken = broken_at(entries)
+        if broken is not None:
+            raise VerificationError(
+                f"entry {broken} of the ledger {self.path} does not follow from the one before: altered."
+            )
+        return books.read(entries, self.folder)
 
     @contextmanager
     def lock(self, data_set: str) -> Iterator[Path]:
@@ -87,42 +100,59 @@ class Ledger:
     def charge(self, request: Request) -> ReleaseRecord:
         """Durably charge the request, before any noise is drawn; or return the release that it repeats."""
         with self._journal.transaction() as transaction:
-            decision = decide(books.read(transaction.entries, self.folder), request, self.budget, _now())
+            decision = decide(self._read(transaction.entries), request, self.budget, _now())
             for kind, body in decision.entries:
                 transaction.append(kind, body)
             if decision.repeats is not None:
                 return decision.repeats
-            book = books.read(transaction.entries, self.folder)
+            book = self._read(transaction.entries)
             return book.releases[transaction.entries[-1].number]
 
     def advance(self, release: ReleaseRecord, state: str, **facts: Any) -> None:
-        """Record, durably, that a release has reached a state."""
+        """Record, durably, that a release has reached a state.
+
+        Refused if somebody else has moved it since this process looked: two draws under one charge can then never both be
+        published, whatever became of the lock.
+        """
         with self._journal.transaction() as transaction:
+            current = self._read(transaction.entries).releases[release.number].state
+            if current != release.state:
+                raise LedgerError(
+                    f"release {release.number} is being made by another process (it is {current}, not {release.state} any "
+                    "more); run the same command again."
+                )
             transaction.append(state, {"release": release.number, "at": _now(), **facts})
         release.state = state
         release.checksum = facts.get("checksum", release.checksum)
 
+    def kept(self, release: ReleaseRecord) -> Path:
+        """Where the ledger keeps its copy of a release."""
+        return self.folder / f"{release.number}-{release.head[:16]}.parquet"
+
     def verify(self) -> list[Entry]:
-        """Check the chain of hashes and the files of row ids; return the entries."""
+        """Check the chain of hashes, the files of row ids, and that every release's copy is there; return the entries."""
         entries = self._journal.entries()
-        broken = broken_at(entries)
-        if broken is not None:
-            raise VerificationError(
-                f"entry {broken} of the ledger {self.path} does not follow from the one before: altered."
-            )
-        for release in self.book().releases.values():
+        for release in self._read(entries).releases.values():
             rows = release.rows
-            if isinstance(rows, RowIds) and hashlib.sha256(rows.hashes().data).hexdigest()[:32] != rows.digest:
-                raise VerificationError(f"the ids of release {release.number} of the ledger {self.path} were altered.")
+            try:
+                if isinstance(rows, RowIds) and hashlib.sha256(rows.hashes().data).hexdigest()[:32] != rows.digest:
+                    raise LedgerError(f"the ids of release {release.number} of the ledger {self.path} were altered.")
+            except LedgerError as error:
+                raise VerificationError(str(error)) from None
+            if release.reached(DELIVERED) and not self.kept(release).exists():
+                raise VerificationError(
+                    f"the ledger's copy of release {release.number}, {self.kept(release)}, is missing. (A ledger and its folder "
+                    f"{self.folder.name} are moved and backed up together.)"
+                )
         return entries
+
+    def _first_entry(self) -> tuple[str, dict[str, Any]]:
+        # The key stays in the ledger: fingerprints and, through the chain, heads in releases tell outsiders nothing.
+        self.begun_now = True
+        return "ledger", {"ledger": secrets.token_hex(16), "key": secrets.token_hex(32), "at": _now()}
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
-
-
-def _first_entry() -> tuple[str, dict[str, Any]]:
-    # The key stays in the ledger: fingerprints and, through the chain, heads in releases tell outsiders nothing.
-    return "ledger", {"ledger": secrets.token_hex(16), "key": secrets.token_hex(32), "at": _now()}
 
 
 def _now() -> str:

@@ -23,6 +23,9 @@ class RowNumbers:
     start: int
     stop: int
 
+    def __len__(self) -> int:
+        return self.stop - self.start
+
     def to_json(self) -> dict[str, Any]:
         """As an entry of the ledger."""
         return {"by": "number", "start": self.start, "stop": self.stop}
@@ -35,6 +38,9 @@ class RowIds:
     count: int
     digest: str
     folder: Path
+
+    def __len__(self) -> int:
+        return self.count
 
     def to_json(self) -> dict[str, Any]:
         """As an entry of the ledger."""
@@ -77,6 +83,18 @@ def heaviest(rows: Rows, earlier: Iterable[tuple[Rows, Cost]]) -> Cost:
             total = total + paid[i][1]
         most = Cost(*(max(a, b) for a, b in zip(most.numbers(), total.numbers(), strict=True)))
     return most
+
+
+def shared_ids(a: Rows, b: Rows) -> int:
+    """How many ids two sets of rows have in common; rows that go by number have none."""
+    if not (isinstance(a, RowIds) and isinstance(b, RowIds)):
+        return 0
+    if a.digest == b.digest:
+        return a.count
+    mine, theirs = a.hashes(), b.hashes()
+    return sum(
+        int(_is_member(np.asarray(mine[start : start + _BLOCK]), theirs).sum()) for start in range(0, len(mine), _BLOCK)
+    )
 
 
 def _coverings(rows: Rows, others: Sequence[Rows]) -> Iterator[tuple[int, ...]]:

@@ -28,7 +28,7 @@ def _data_set(data_set: DataSet) -> dict[str, Any]:
     spent = data_set.spent()
     text = f"none: unprotected for good ({data_set.unprotected})"
     if data_set.caps is not None:
-        text = f"{describe_caps(data_set.caps)}; spent so far {describe_caps(spent)}"
+        text = f"{describe_caps(data_set.caps)}; spent so far {describe_caps(spent)}\n  may be published: {published(data_set)}"
     return {
         "name": data_set.name,
         "rows": data_set.fingerprint.rows,
@@ -57,3 +57,13 @@ def _release(release: ReleaseRecord) -> dict[str, Any]:
         "state": release.state,
         "checksum": release.checksum,
     }
+
+
+def published(data_set: DataSet) -> str:
+    """What may be said of all releases of a data set together."""
+    promise = data_set.publishable()
+    if promise is None:
+        return f"nothing: unprotected for good ({data_set.unprotected})"
+    if not promise["delta"]:
+        return f"every label has ε = {promise['epsilon']:.6g} (pure label-DP)"
+    return f"every label has (ε, δ) = ({promise['epsilon']:.6g}, {promise['delta']:g}) (label-DP)"

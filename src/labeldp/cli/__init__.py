@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import sys
 import traceback
@@ -14,9 +15,7 @@ import typer
 from labeldp.cli import inspect, ledger, plan, release
 from labeldp.errors import LabelDPError
 
-_EXIT_CODES = (
-    "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails."
-)
+_EXIT_CODES = "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails · 4 charged but not finished: run it again."
 
 app = typer.Typer(
     name="labeldp",
@@ -63,6 +62,9 @@ def _root(
 
 def main() -> None:
     """Run a command; say what went wrong in one sentence."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without ε shows ? instead of failing
+            stream.reconfigure(errors="replace")
     try:
         app()
     except LabelDPError as error:

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from labeldp.cli.options import JsonOption
-from labeldp.cli.output import guarantee_text, print_facts, print_json
+from labeldp.cli.output import guarantee_text, number, print_facts, print_json
 
 
 def command(
     release: Annotated[Path, typer.Argument(help="A release file.", show_default=False, readable=False)],
     json: JsonOption = False,
 ) -> None:
-    """Check a release file and show what made it. The certificate is computed from the mechanism, not believed."""
+    """Check a release file and show what made it. The certificate is computed from the mechanism it names."""
     from labeldp.release import Release
 
     loaded = Release.load(release)
@@ -23,14 +23,26 @@ def command(
     if json:
         print_json(summary)
         return
-    certificate = summary["certificate"]
-    print_facts([
+    certificate, header = summary["certificate"], loaded.header
+    named = f"column {header['ids']['column']!r}" if header["ids"] else "their row numbers in the source"
+    order = "shuffled" if header["shuffled"] else "in the source's order"
+    cap = header["budget"]["publishable"]
+    promise = f"ε = {number(cap['epsilon'])}, δ = {cap['delta']:g}" if cap else "none"
+    facts = [
         ("release", f"{release}: {len(loaded):,} rows of data set {loaded.data_set!r}, made on {summary['made']}"),
-        ("mechanism", f"{loaded.mechanism}"),
+        ("mechanism", f"{loaded.mechanism.name}: {loaded.mechanism.describe()}"),
         ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"])),
+        ("data set", f"its owner's cap for all its releases together: {promise}"),
         ("carries", f"{loaded.mechanism.information():.4f} nats a row under a uniform prior"),
+        (
+            "classes",
+            ", ".join(loaded.label_names) if loaded.label_names else f"0 to {loaded.mechanism.num_classes - 1}",
+        ),
+        ("rows", f"named by {named}, {order}"),
         ("ledger", f"{summary['ledger']['id']}, entry {summary['ledger']['entry']}"),
-        ("checksum", f"{loaded.checksum} (holds)"),
-        *[("raised", f"the data set's budget was raised on {r['at']}") for r in summary["budget"]["raised"]],
+        ("checksum", f"{loaded.checksum}"),
+        *[("raised", f"the data set's budget was raised on {r['at']}") for r in header["budget"]["raised"]],
         *([("INSECURE", loaded.insecure)] if loaded.insecure else []),
-    ])  # fmt: skip
+    ]
+    print_facts(facts)
+    typer.echo("The file is whole. That its owner ran this mechanism, and how the noise was drawn, no file can show.")

@@ -63,6 +63,23 @@ def verify(
     result = run(Ledger(ledger, create=False), [*(releases or []), *(files or [])])
     if json:
         print_json(result)
-    else:
-        typer.echo(f"{result['ledger']}: {result['entries']} entries, each follows from the one before; "
-                   f"{len(result['releases'])} release files are recorded in it.")  # fmt: skip
+        return
+    typer.echo(
+        f"{result['ledger']}: {result['entries']} entries, each follows from the one before; copies of all releases are there."
+    )
+    for checked in result["releases"]:
+        typer.echo(f"{checked['file']}: recorded as entry {checked['entry']}, unaltered")
+
+
+@app.command()
+def get(
+    entry: Annotated[int, typer.Argument(help="The release's number, as `ledger show` prints it.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Where to write it.", readable=False)],
+    ledger: LedgerOption = None,
+) -> None:
+    """Write the ledger's copy of an earlier release to a file. Costs nothing."""
+    from labeldp.accounting.ledger import Ledger
+    from labeldp.release.make import fetch
+
+    fetch(Ledger(ledger, create=False), entry, out)
+    typer.echo(f"{out}: release {entry}, nothing charged")

@@ -23,7 +23,11 @@ ClassesOption = Annotated[
 ]
 LedgerOption = Annotated[
     Path | None,
-    typer.Option("--ledger", help="The ledger file. Default: $LABELDP_LEDGER, else one for each user.", readable=False),
+    typer.Option(
+        "--ledger",
+        help="The ledger file. Default: $LABELDP_LEDGER, else one for each user (Linux: ~/.local/share/labeldp/labels.ledger).",
+        readable=False,
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DeltaOption = Annotated[

@@ -47,4 +47,4 @@ def guarantee_text(epsilon: float | None, delta: float | None, reason: str | Non
     if epsilon is None:
         return f"none: {reason}"
     pure = "pure" if not delta else f"δ = {delta:g}"
-    return f"ε = {number(epsilon)} ({pure}; neighbours differ in one label)"
+    return f"ε = {number(epsilon)} ({pure}) for this file alone; neighbours differ in one label"

@@ -18,8 +18,6 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Show what each mechanism would carry at this ε, and which to take. Looks at no labels."""
-    import math
-
     from labeldp.mechanisms.plan import plan
     from labeldp.release.classes import Classes
 
@@ -29,23 +27,22 @@ def command(
         print_json(result.to_json())
         return
     rows = []
-    for option in sorted(result.options, key=lambda o: -o.information):
+    for option in sorted(result.options, key=lambda o: (o.mechanism != result.recommended, -o.information)):
         g = option.mechanism.guarantee()
-        shown = {k: v for k, v in option.mechanism.parameters().items() if not isinstance(v, str) and k != "delta"}
         rows.append((
-            ("→ " if option.mechanism == result.recommended else "  ") + option.mechanism.name,
+            ("> " if option.mechanism == result.recommended else "  ") + option.mechanism.name,
             f"{option.information:.4f}",
-            f"{option.information / math.log(declared.count):.1%}",
-            number(g.epsilon),
-            "0" if not g.delta else f"{g.delta:g}",
+            f"{option.information / result.prior_entropy:.1%}" if result.prior_entropy else "",
+            f"{g.epsilon:.4g}" + (f", {g.delta:g}" if g.delta else ""),
             str(option.mechanism.observation_bytes),
-            ", ".join(f"{k} {number(v)}" for k, v in shown.items()),
+            option.mechanism.describe(),
         ))  # fmt: skip
-    print_table(
-        ("mechanism", ">nats a row", ">of log C", ">ε", ">δ", ">bytes a row", "parameters"),
-        rows,
-        f"{declared.count} classes, ε = {number(epsilon)}: information about one label",
+    under = "a uniform prior" if prior is None else f"the prior in {prior}"
+    typer.echo(
+        f"{declared.count} classes, ε = {number(epsilon)}: what one observation tells about its label, in nats,\n"
+        f"and as a share of the {result.prior_entropy:.4f} nats that there are to tell under {under}"
     )
+    print_table(("mechanism", ">nats", ">share", ">ε, δ", ">bytes", "what is released"), rows)
     typer.echo(f"take {result.recommended.name}: it carries the most" + (" without a δ." if delta is None else "."))
     for name, why in result.skipped.items():
         typer.echo(f"{name} is left out: {why}")

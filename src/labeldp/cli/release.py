@@ -14,16 +14,27 @@ from labeldp.errors import InputError
 
 def command(
     labels: Annotated[
-        Path, typer.Argument(help="A Parquet or CSV file with the private labels.", show_default=False, readable=False)
+        Path,
+        typer.Argument(
+            help="A Parquet or CSV file (also .tsv, .gz; delimiters are found) with the private labels.",
+            show_default=False,
+            readable=False,
+        ),
     ],
     label: Annotated[str, typer.Option("--label", help="The column that holds the label.")],
     classes: ClassesOption,
     out: Annotated[
         Path, typer.Option("--out", help="The release file to write: Parquet, safe to hand over.", readable=False)
     ],
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option("--epsilon", help="The ε to spend on each label: needed for every mechanism but none."),
+    ] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="A public column that names each row. Default: the row number.")
+        str | None,
+        typer.Option(
+            "--id", rich_help_panel="Rows", help="A public column that names each row. Default: the row number."
+        ),
     ] = None,
     data_set: Annotated[
         str | None, typer.Option("--data-set", help="What the ledger calls these labels. Default: the file's stem.")
@@ -38,30 +49,56 @@ def command(
     delta: DeltaOption = None,
     prior: PriorOption = None,
     rows: Annotated[
-        str | None, typer.Option("--rows", help="Release only rows a:b of the file (from 0, b excluded).")
+        str | None,
+        typer.Option("--rows", rich_help_panel="Rows", help="Release only rows a:b of the file (from 0, b excluded)."),
     ] = None,
-    shuffle: Annotated[bool, typer.Option("--shuffle", help="Write the rows in a random order (needs --id).")] = False,
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle", rich_help_panel="Rows", help="Write the rows in a random order (needs --id).")
+    ] = False,
     budget: Annotated[
         float | None,
         typer.Option(
-            "--budget", help="Cap on the pure ε of every row, all releases together. Default: the first release's cost."
+            "--budget",
+            rich_help_panel="Budget",
+            help="Cap on the pure ε of every row, all releases together. Default: the first release's cost.",
         ),
     ] = None,
     budget_gaussian: Annotated[
-        float | None, typer.Option("--budget-gaussian", help="Cap on Gaussian releases: their ε at --budget-delta.")
+        float | None,
+        typer.Option(
+            "--budget-gaussian", rich_help_panel="Budget", help="Cap on Gaussian releases: their ε at --budget-delta."
+        ),
     ] = None,
-    budget_delta: Annotated[float | None, typer.Option("--budget-delta", help="The δ of --budget-gaussian.")] = None,
+    budget_delta: Annotated[
+        float | None, typer.Option("--budget-delta", rich_help_panel="Budget", help="The δ of --budget-gaussian.")
+    ] = None,
     raise_budget: Annotated[
-        bool, typer.Option("--raise-budget", help="Allow a higher budget than was promised; recorded for good.")
+        bool,
+        typer.Option(
+            "--raise-budget",
+            rich_help_panel="Budget",
+            help="Allow a higher budget than was promised; recorded for good.",
+        ),
     ] = False,
     again: Annotated[
-        str | None, typer.Option("--again", help="`--again charge`: release rows a second time, at a second cost.")
+        str | None,
+        typer.Option(
+            "--again", rich_help_panel="Budget", help="`--again charge`: release rows a second time, at a second cost."
+        ),
     ] = None,
     insecure_seed: Annotated[
-        int | None, typer.Option("--insecure-seed", help="Repeatable noise for experiments: protects nobody.")
+        int | None,
+        typer.Option(
+            "--insecure-seed", rich_help_panel="Experiments", help="Repeatable noise for experiments: protects nobody."
+        ),
     ] = None,
     insecure_no_privacy: Annotated[
-        bool, typer.Option("--insecure-no-privacy", help="With --mechanism none: write the true labels, for baselines.")
+        bool,
+        typer.Option(
+            "--insecure-no-privacy",
+            rich_help_panel="Experiments",
+            help="With --mechanism none: write the true labels, for baselines.",
+        ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -69,6 +106,8 @@ def command(
 
     Row order and ids are public: a file that is sorted by its label gives the label away, whatever the noise (see --shuffle, and
     choose ids that do not follow the label either). Asked for the same again, the command returns the first release and charges nothing.
+
+    Example: labeldp release visits.csv --label bought --classes no,yes --id visit --epsilon 1 --out released.parquet
     """
     from labeldp.release.files import ReleaseOptions, release_file
 
@@ -117,14 +156,17 @@ def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
         how = f"charged on {done['made']}, interrupted then, finished now: nothing more charged"
     else:
         how = f"made on {done['made']}, nothing charged"
-    parameters = "".join(f", {name} {value}" for name, value in mechanism["parameters"].items())
     facts = [
         ("released", f"{done['out']}: {what}"),
-        ("mechanism", f"{mechanism['name']}, {mechanism['num_classes']} classes{parameters}"),
+        ("mechanism", f"{mechanism['name']}: {done['describes']}"),
         ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"])),
         ("cost", how),
         ("budget", budget["text"]),
-        ("ledger", f"{done['ledger']} (entry {done['entry']})"),
+        ("row order", "shuffled" if done["shuffled"] else "that of the input, and public (--shuffle hides it)"),
+        (
+            "ledger",
+            f"{done['ledger']} (entry {done['entry']}{'; a new ledger, begun now' if done['ledger_begun'] else ''})",
+        ),
     ]
     facts += [("raised", f"the budget was raised on {r['at']}") for r in budget["raised"]]
     if done["insecure"]:

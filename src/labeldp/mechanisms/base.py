@@ -83,21 +83,30 @@ class Mechanism(ABC):
         data_set: str,
         ledger: Ledger,
         ids: Sequence[Any] | npt.NDArray[Any] | None = None,
+        label: str | None = None,
+        label_names: Sequence[str] | None = None,
         entropy: Entropy | None = None,
         again: str | None = None,
-        label_names: Sequence[str] | None = None,
     ) -> Release:
         """Release these labels once: charge the ledger, draw the noise, return what may be handed over.
 
-        Asked for the same again, the first release is returned and nothing is charged. Anything else on rows
-        that were released before needs `again="charge"`.
+        labels       class numbers 0 … C − 1, or texts where `label_names` are given; private
+        data_set     what the ledger knows these rows by
+        ids          what names each row in public: unique whole numbers or texts
+        label        what the labels are called, where the same rows have several kinds ("clicked", "bought")
+        label_names  what the classes are called
+        entropy      the operating system's by default; `SeededEntropy(seed)` marks everything as insecure
+        again        "charge" releases rows a second time, at a second cost
+
+        Asked for the same again, the first release is returned, with a warning, and nothing is charged: the ledger never looks at
+        labels, so it cannot tell whether they are still the same.
         """
         # The one import that points upward: users expect the verb on the mechanism.
         from labeldp.release.arrays import release_labels
 
         return release_labels(
-            self, labels, data_set=data_set, ledger=ledger, ids=ids, entropy=entropy, again=again,
-            label_names=label_names,
+            self, labels, data_set=data_set, ledger=ledger, ids=ids, label=label, label_names=label_names, entropy=entropy,
+            again=again,
         )  # fmt: skip
 
     # ── what anybody may compute from an observation ──
@@ -117,7 +126,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """A number for each row that is larger, on average, if `classes` names the true class there."""
+        """A number for each row that is larger, on average, if `classes` (one class number a row) names the true one."""
 
     @abstractmethod
     def moments(self) -> Moments:
@@ -128,6 +137,10 @@ class Mechanism(ABC):
         """Nats that an observation carries about a label drawn from `prior` (default: uniform)."""
 
     # ── description ──
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What it does to a label, in a few words."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:

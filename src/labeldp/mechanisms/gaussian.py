@@ -137,6 +137,10 @@ class Gaussian(Additive):
                 best = (p - shift, q)
         return Guarantee(log_ratio_up(*best), self.delta)
 
+    def describe(self) -> str:
+        """In a few words."""
+        return f"one-hot label plus Gaussian noise of σ = {self.sigma:.4g}"
+
     def parameters(self) -> dict[str, Any]:
         """σ, and the δ at which ε is stated."""
         return {"sigma": self.sigma, "delta": self.delta}

@@ -75,6 +75,10 @@ class Laplace(Additive):
     def _table(self) -> Table:
         return _laplace_table(self.scale)
 
+    def describe(self) -> str:
+        """In a few words."""
+        return f"one-hot label plus Laplace noise of scale {self.scale:.4g}"
+
     def parameters(self) -> dict[str, Any]:
         """The scale λ."""
         return {"scale": self.scale}

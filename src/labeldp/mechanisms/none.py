@@ -62,6 +62,10 @@ class NoPrivacy(Mechanism):
         pi = check_prior(prior, self.num_classes)
         return float(-(pi[pi > 0] @ np.log(pi[pi > 0])))
 
+    def describe(self) -> str:
+        """In a few words."""
+        return "the label itself"
+
     def parameters(self) -> dict[str, Any]:
         """None."""
         return {}

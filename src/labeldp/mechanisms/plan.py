@@ -56,12 +56,13 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan:
-    """All the options at one ε, best first within their kind, and the recommended one."""
+    """All the options at one ε, the simplest first, and the recommended one."""
 
     epsilon: float
     num_classes: int
     options: tuple[Option, ...]
     recommended: Mechanism
+    prior_entropy: float  # nats: what an observation could carry at most
     skipped: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
@@ -70,6 +71,7 @@ class Plan:
             "recommended": self.recommended.name,
             "epsilon": self.epsilon,
             "classes": self.num_classes,
+            "prior_entropy_nats": self.prior_entropy,
             "mechanisms": [option.to_json() for option in self.options],
             "skipped": self.skipped,
         }
@@ -116,7 +118,7 @@ def plan(
     most = max(option.information for option in eligible)
     # Equal up to rounding is equal: k-subset with k = 1 is randomized response.
     best = next(o for o in eligible if o.information >= most * (1 - 1e-6))
-    return Plan(epsilon, num_classes, tuple(options), best.mechanism, skipped)
+    return Plan(epsilon, num_classes, tuple(options), best.mechanism, NoPrivacy(num_classes).information(pi), skipped)
 
 
 def recommend(

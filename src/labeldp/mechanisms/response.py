@@ -102,6 +102,10 @@ class RandomizedResponse(Mechanism):
         total = true * pi @ np.log(true / marginal) + other * (1 - pi) @ np.log(other / marginal)
         return max(0.0, float(total))
 
+    def describe(self) -> str:
+        """In a few words."""
+        return f"keeps the label with probability {self._true / WHOLE:.4g}"
+
     def parameters(self) -> dict[str, Any]:
         """The weight of a wrong class; the true one's follows."""
         return {"other": str(self.other), "keep_probability": self._true / WHOLE}

@@ -143,6 +143,12 @@ class SubsetSelection(Mechanism):
         _check_steps(self.num_classes, self.size)
         return float(nats.subset(epsilon, pi, self.size)[-1])
 
+    def describe(self) -> str:
+        """In a few words."""
+        return (
+            f"{self.size} of {self.num_classes} classes, the label among them with probability {self.holds / WHOLE:.4g}"
+        )
+
     def parameters(self) -> dict[str, Any]:
         """The subset's size and the weight of "holds the true class"."""
         return {"size": self.size, "holds": str(self.holds), "holds_probability": self.holds / WHOLE}

@@ -63,6 +63,10 @@ class UnaryEncoding(Coordinatewise):
         """Any bits, all of them classes."""
         return no_padding(observations, self.num_classes)
 
+    def describe(self) -> str:
+        """In a few words."""
+        return f"a bit for each class, kept with probability {self.keep / WHOLE:.4g}"
+
     def parameters(self) -> dict[str, Any]:
         """The weight of a bit that is kept."""
         return {"keep": str(self.keep), "keep_probability": self.keep / WHOLE}

@@ -6,6 +6,8 @@ public features alone and uses no label.
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +23,7 @@ class FastNet(nn.Module):
         patches = 4 * in_channels
         self.whiten = nn.Conv2d(in_channels, 2 * patches, 2, bias=False).requires_grad_(False)
         widths = (2 * patches, *_WIDTHS)
-        self.groups = nn.Sequential(*(_Group(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)))
+        self.groups = nn.Sequential(*(_Group(a, b) for a, b in itertools.pairwise(widths)))
         self.head = nn.Linear(_WIDTHS[-1], num_classes, bias=False)
 
     @torch.no_grad()
@@ -37,7 +39,8 @@ class FastNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits of a batch of images (n, channels, height, width)."""
         x = self.groups(torch.relu(self.whiten(x)))
-        return self.head(x.amax(dim=(2, 3))) * _LOGIT_SCALE
+        logits: Tensor = self.head(x.amax(dim=(2, 3))) * _LOGIT_SCALE
+        return logits
 
 
 class _Group(nn.Module):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy, SecureEntropy
+from labeldp.errors import InputError, RepeatedReleaseWarning
 from labeldp.mechanisms import Mechanism
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
@@ -17,30 +21,63 @@ from labeldp.release.core import Release
 from labeldp.release.make import make_release
 from labeldp.release.source import ArraySource
 
+NAME_ALONE = (
+    "these labels come without ids or other columns, so the ledger knows them by the name {!r} alone: "
+    "under another name it would not recognise them."
+)
+_CALLER = 4  # warnings point at whoever called `mechanism.release`
+
 
 def release_labels(
     mechanism: Mechanism,
     labels: PrivateLabels | npt.ArrayLike,
     *,
     data_set: str,
-    ledger: Ledger,
+    ledger: Ledger | str | os.PathLike[str],
     ids: Sequence[Any] | npt.NDArray[Any] | None,
+    label: str | None,
+    label_names: Sequence[str] | None,
     entropy: Entropy | None,
     again: str | None,
-    label_names: Sequence[str] | None,
 ) -> Release:
     """See `Mechanism.release`."""
+    if isinstance(ledger, (str, os.PathLike)):
+        ledger = Ledger(ledger)
+    if not isinstance(ledger, Ledger):
+        raise InputError(f"ledger must be a labeldp.Ledger or the path of one; got {type(ledger).__name__}.")
+    if entropy is not None and not (hasattr(entropy, "secure") and hasattr(entropy, "bytes")):
+        raise InputError("entropy must be SecureEntropy() or, for experiments, SeededEntropy(seed).")
     classes = Classes(mechanism.num_classes, tuple(label_names) if label_names is not None else None)
-    source = ArraySource(PrivateLabels.wrap(labels, mechanism.num_classes), classes, ids)
+    source = ArraySource(_wrapped(labels, classes), classes, ids, label)
     if ids is None:
-        warnings.warn(NAME_ALONE.format(data_set), stacklevel=3)
+        warnings.warn(NAME_ALONE.format(data_set), stacklevel=_CALLER)
     made = make_release(
         source, mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again
     )
-    return Release.load(made.path)
+    for warning in made.warnings:
+        warnings.warn(warning, stacklevel=_CALLER)
+    release = Release.load(made.path)
+    if not made.charged_now and not made.resumed:
+        _warn_of_repetition(release, ids)
+    return release
 
 
-NAME_ALONE = (
-    "these labels come without ids or other columns, so the ledger knows them by the name {!r} alone: "
-    "under another name it would not recognise them."
-)
+def _wrapped(labels: PrivateLabels | npt.ArrayLike, classes: Classes) -> PrivateLabels:
+    if classes.names is not None and not isinstance(labels, PrivateLabels):
+        values = np.asarray(labels)
+        if values.dtype.kind in "UO" and values.ndim == 1 and values.size:
+            try:
+                return classes.encode(pa.array(values.tolist(), pa.string()), 0)
+            except (pa.ArrowException, TypeError):
+                pass  # not text after all: PrivateLabels says what is wrong
+    return PrivateLabels.wrap(labels, classes.count)
+
+
+def _warn_of_repetition(release: Release, ids: Sequence[Any] | npt.NDArray[Any] | None) -> None:
+    text = (
+        f"made on {release.header['made']}, nothing charged: this is the release of the labels that were given then. If these are "
+        "another kind of label for the same rows, name them with label=…."
+    )
+    if ids is not None and [str(i) for i in ids] != [str(i) for i in release.ids]:
+        text += " Its rows are in the order of that time: release.positions(ids) finds yours."
+    warnings.warn(text, RepeatedReleaseWarning, stacklevel=_CALLER)

@@ -68,6 +68,8 @@ class Classes:
         if codes.null_count:
             row = pc.index(pc.is_null(codes), True).as_py()
             what = f"a label outside the {self.count} declared classes"
+            if self.names is not None:
+                what += " (names are compared to the letter)"
             if (
                 self.names is None
                 and not pc.match_substring_regex(text.slice(row, 1), r"^[-+]?\d+(\.\d*)?$")[0].as_py()

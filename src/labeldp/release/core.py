@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
-from labeldp.release import file as files
+from labeldp.release import format as files
 from labeldp.release.place import place_file
 
 
@@ -69,11 +70,27 @@ class Release:
 
     def evidence(self, rows: Any = slice(None)) -> npt.NDArray[np.float32]:
         """log p(observation | true label = c) + const for these positions: one row each, one column a class."""
-        if not isinstance(rows, slice):
-            rows = np.asarray(rows)
-            if rows.dtype != bool and rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
-                raise InputError(f"rows are positions from 0 to {len(self) - 1} in the release.")
-        return self.mechanism.evidence(self.observations[rows])
+        if isinstance(rows, slice):
+            return self.mechanism.evidence(self.observations[rows])
+        rows = np.asarray(rows)
+        if rows.size == 0 and rows.dtype != bool:
+            rows = rows.astype(np.int64)
+        if rows.ndim > 1 or rows.dtype.kind not in "iub" or (rows.dtype == bool and rows.shape != (len(self),)):
+            raise InputError("rows are a list of positions, a slice, or a mask of one truth value a row.")
+        if rows.dtype != bool and rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
+            raise InputError(f"rows are positions from 0 to {len(self) - 1} in the release.")
+        evidence = self.mechanism.evidence(self.observations[rows if rows.ndim else rows[None]])
+        return evidence if rows.ndim else evidence[0]
+
+    def positions(self, ids: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """Where these ids are in the release; for joining features by id, whatever the order of either."""
+        place = {text: position for position, text in enumerate(_id_texts(self.ids))}
+        found = np.array([place.get(text, -1) for text in _id_texts(np.asarray(ids))], dtype=np.int64)
+        if (found < 0).any():
+            raise InputError(
+                f"{(found < 0).sum():,} of these ids are not in the release, the first at {np.argmax(found < 0)}."
+            )
+        return found
 
     @property
     def data_set(self) -> str:
@@ -119,6 +136,10 @@ class Release:
         if self.guarantee and self.guarantee.delta:
             promise += f", δ = {self.guarantee.delta:g}"
         return f"Release({self.data_set!r}, {len(self):,} rows, {self.mechanism.name}, {promise})"
+
+
+def _id_texts(ids: npt.NDArray[Any]) -> list[str]:
+    return [str(i) for i in ids.tolist()]
 
 
 def certificate_json(mechanism: Mechanism, insecure: str | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from labeldp.accounting.filter import describe_caps
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.statement import published
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError
 from labeldp.mechanisms import Mechanism, NoPrivacy
@@ -61,12 +62,12 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         source, mechanism, data_set=name, ledger=ledger, entropy=entropy, again=options.again, shuffle=options.shuffle,
         selected=options.rows, out=out,
     )  # fmt: skip
-    warnings = []
+    warnings = list(made.warnings)
     if made.data_set.fingerprint.by == "name":
         warnings.append(NAME_ALONE.format(name))
     return {
         "out": str(out),
-        "rows": _count(made),
+        "rows": len(made.record.rows),
         "data_set": name,
         "data_set_from": None if options.data_set else "the file's stem; --data-set names another",
         "mechanism": mechanism.to_json(),
@@ -76,6 +77,9 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         "made": made.record.made,
         "budget": _budget(made, options),
         "ledger": os.fspath(ledger.path.absolute()),
+        "ledger_begun": ledger.begun_now,
+        "shuffled": options.shuffle,
+        "describes": mechanism.describe(),
         "entry": made.record.number,
         "checksum": made.record.checksum,
         "insecure": made.record.insecure,
@@ -101,18 +105,13 @@ def _mechanism(options: ReleaseOptions) -> Mechanism:
     )
 
 
-def _count(made: Made) -> int:
-    rows = made.record.rows.to_json()
-    return int(rows["count"] if "count" in rows else rows["stop"] - rows["start"])
-
-
 def _budget(made: Made, options: ReleaseOptions) -> dict[str, Any]:
     data_set = made.data_set
     spent = data_set.spent()
     if data_set.caps is None:
         text = f"none: the data set is unprotected for good ({data_set.unprotected})"
     else:
-        text = f"{describe_caps(data_set.caps)}, spent so far {describe_caps(spent)}"
+        text = f"{describe_caps(data_set.caps)}, spent so far {describe_caps(spent)}; may be published: {published(data_set)}"
         first = made.charged_now and len(data_set.releases) == 1
         if first and options.budget is None and options.budget_gaussian is None:
             text += "; the cap is this first release's own cost, since no --budget was given"

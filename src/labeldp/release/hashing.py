@@ -170,6 +170,10 @@ class ColumnHasher:
             hasher.add(part)
 
     def _add_numbers(self, column: Any) -> None:
+        if pa.types.is_floating(column.type):
+            column = column.cast(pa.float64())
+        elif pa.types.is_integer(column.type) and column.type != pa.uint64():  # the same numbers, however wide
+            column = column.cast(pa.int64())
         values = pc.fill_null(column, False if pa.types.is_boolean(column.type) else 0)
         self._values.update(np.ascontiguousarray(values.to_numpy(zero_copy_only=False)).data)
 

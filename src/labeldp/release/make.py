@@ -13,26 +13,24 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import numpy.typing as npt
-
 import labeldp
-from labeldp.accounting.book import COMPLETE, DELIVERED, PUBLISHED, DataSet, ReleaseRecord
-from labeldp.accounting.filter import Request
+from labeldp.accounting.book import COMPLETE, DELIVERED, PUBLISHED, Book, DataSet, ReleaseRecord
+from labeldp.accounting.filter import Request, check_name
 from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.rows import RowIds, Rows
+from labeldp.accounting.rows import shared_ids
 from labeldp.entropy import Entropy
-from labeldp.errors import InputError, LedgerError
+from labeldp.errors import InputError, LedgerError, UnfinishedError
 from labeldp.mechanisms import Mechanism, NoPrivacy
-from labeldp.release import file as files
+from labeldp.release import format as files
 from labeldp.release.core import certificate_json
-from labeldp.release.place import explain, fill_and_place, look_up, reserve, sync_folder, temporary_beside
-from labeldp.release.shuffle import shuffled
+from labeldp.release.place import explain, fill_and_place, look_up, place_file, reserve, sync_folder, temporary_beside
+from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey
 
 _PIECE_BYTES = 1 << 24
@@ -48,6 +46,7 @@ class Made:
     data_set: DataSet
     charged_now: bool
     resumed: bool
+    warnings: tuple[str, ...] = ()
 
 
 def make_release(
@@ -63,101 +62,140 @@ def make_release(
     out: Path | None = None,
 ) -> Made:
     """Release the source's labels (of rows `selected`) once, through the ledger; deliver to `out` if it is given."""
+    check_name(data_set)
     if shuffle and source.id_column is None:
         raise InputError("shuffled rows can only be found again by an id: --shuffle needs --id.")
     if out is not None:
-        _check_out(out)
+        _check_out(out, ledger)
     with ledger.lock(data_set) as scratch, _temporary(out, scratch) as out_temporary:
         _check_not_rolled_back(ledger)
         stamp = source.stamp()
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
-        request = _request(source, mechanism, survey, data_set, entropy, again, shuffle)
-        reserved = scratch / "release"
-        try:
-            earlier = ledger.look(request)
-            done = earlier is not None and earlier.reached(PUBLISHED)
-            if out is not None and look_up(out) and not (done and _stated(out) == (earlier and earlier.checksum)):
-                raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
-            size = 0 if done else _size(survey, mechanism)
-            reserve(reserved, size)
-            if shuffle:
-                reserve(scratch / "room", size)
-            if out_temporary is not None:
-                reserve(out_temporary, size)
-            record = ledger.charge(request)
-        except BaseException:
-            _drop_unused_ids(ledger, survey.rows)
-            raise
+        delivered = _stated(out) if out is not None else None
+        request = _request(source, mechanism, survey, data_set, entropy, again, shuffle, delivered)
+        earlier = _look(ledger, request)
+        done = earlier is not None and earlier.reached(PUBLISHED)
+        if out is not None and look_up(out) and not (earlier and done and delivered == earlier.checksum):
+            raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
+        _reserve_room(0 if done else _size(survey, mechanism), scratch, out_temporary, shuffle)
+        record = ledger.charge(request)
+        book = ledger.book()
         made = Made(
-            ledger.folder / f"{record.number}-{record.head[:16]}.parquet", record, ledger.book().data_sets[data_set],
-            charged_now=earlier is None, resumed=earlier is not None and not done,
+            ledger.kept(record), record, book.data_sets[data_set], charged_now=earlier is None,
+            resumed=earlier is not None and not done, warnings=() if done else _familiar_ids(book, request),
         )  # fmt: skip
-        partial = made.path.with_suffix(".partial")
-        if not record.reached(PUBLISHED):
-            os.replace(reserved, partial)
-            (scratch / "room").unlink(missing_ok=True)
-            checksum = _draw(partial, source, mechanism, survey, made, ledger, entropy, shuffle, scratch)
-            if source.stamp() != stamp:
-                raise InputError("the label file changed while it was being released; run the same command again.")
-            ledger.advance(record, COMPLETE, checksum=checksum)
-            ledger.advance(record, PUBLISHED)
-        _finish_rename(partial, made)
-        if out is not None and out_temporary is not None:
-            _deliver(made, out_temporary, out)
+        try:
+            if not record.reached(PUBLISHED):
+                header = _header(source, mechanism, survey, made, book.ledger, shuffle)
+                parts = _observed(source, mechanism, survey, entropy)
+                if shuffle:
+                    parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
+                checksum = _write(scratch / "release", header, mechanism, survey.id_type, parts)
+                if source.stamp() != stamp:
+                    raise InputError("the label file changed while it was being released.")
+                _publish(ledger, made, scratch / "release", checksum)
+            _finish_rename(made)
+            if out is not None and out_temporary is not None and delivered != record.checksum:
+                fill_and_place(out_temporary, out, lambda file: _copy(made.path, file))
+        except InputError as error:
+            raise UnfinishedError(
+                f"{error} The release is charged (entry {record.number}): the same command finishes it, and nothing more is charged."
+            ) from None
         if not record.reached(DELIVERED):
             ledger.advance(record, DELIVERED)
         return made
+
+
+def fetch(ledger: Ledger, number: int, out: Path) -> None:
+    """Write the ledger's copy of a release that was published before."""
+    record = ledger.book().releases.get(number)
+    if record is None or not record.reached(PUBLISHED):
+        raise InputError(f"{ledger.path} has no finished release {number}; `labeldp ledger show` lists them.")
+    _check_out(out, ledger)
+    if look_up(out) and _stated(out) != record.checksum:
+        raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
+    if _stated(ledger.kept(record)) != record.checksum:
+        raise LedgerError(f"{ledger.kept(record)} is missing or was altered.")
+    place_file(out, lambda file: _copy(ledger.kept(record), file))
 
 
 @contextmanager
 def _temporary(out: Path | None, scratch: Path) -> Iterator[Path | None]:
     """A name beside `out` for its unfinished copy. It is noted where the next holder of the lock finds it, should we be killed."""
     note = scratch.with_suffix(".unfinished")
-    if note.exists():
-        Path(os.fsdecode(note.read_bytes())).unlink(missing_ok=True)
-        note.unlink()
+    with suppress(OSError):
+        left = os.fsdecode(note.read_bytes())
+        if left:
+            Path(left).unlink(missing_ok=True)
     if out is None:
         yield None
         return
     temporary = temporary_beside(out.absolute())
     try:
-        note.write_bytes(os.fsencode(temporary))
+        try:
+            note.write_bytes(os.fsencode(temporary))
+        except OSError as error:
+            raise explain(note, error) from None
         yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
-        note.unlink(missing_ok=True)
+        for path in (temporary, note):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def _look(ledger: Ledger, request: Request) -> ReleaseRecord | None:
+    """The release that this request repeats or resumes. One whose file is lost is closed, if another is paid for."""
+    earlier = ledger.look(request)
+    if earlier is None or request.again is None or not earlier.reached(PUBLISHED) or earlier.reached(DELIVERED):
+        return earlier
+    if not ledger.kept(earlier).exists() and not _partial(ledger.kept(earlier)).exists():
+        ledger.advance(earlier, DELIVERED)
+        return ledger.look(request)
+    return earlier
+
+
+def _reserve_room(size: int, scratch: Path, out_temporary: Path | None, shuffle: bool) -> None:
+    """Claim the room that the release, its copy, and the buckets of a shuffle will take."""
+    reserve(scratch / "release", size)
+    if out_temporary is not None:
+        reserve(out_temporary, size)
+    if shuffle:
+        reserve(scratch / "room", size)
+        (scratch / "room").unlink()
 
 
 def _check_not_rolled_back(ledger: Ledger) -> None:
     """A release in the ledger's folder that the ledger does not know: an old copy was put back, and spending is missing."""
-    known = {f"{r.number}-{r.head[:16]}" for r in ledger.book().releases.values()}
-    for path in ledger.folder.glob("*.parquet"):
-        if path.stem not in known:
+    there = list(ledger.folder.glob("*.parquet"))  # first these: others may be released meanwhile
+    known = {ledger.kept(release) for release in ledger.book().releases.values()}
+    for path in there:
+        if path not in known:
             raise LedgerError(
                 f"{path} was released through {ledger.path}, which does not know it: the ledger was rolled back to an old "
                 "copy, and what was spent since is missing from it. Put the newer copy back. Nothing was charged."
             )
 
 
-def _drop_unused_ids(ledger: Ledger, rows: Rows) -> None:
-    """The sorted ids of a request that was refused are of no use."""
-    if isinstance(rows, RowIds) and all(release.rows != rows for release in ledger.book().releases.values()):
-        (rows.folder / f"ids-{rows.digest}.u64").unlink(missing_ok=True)
+def _familiar_ids(book: Book, request: Request) -> tuple[str, ...]:
+    """Ids that the ledger knows from other data sets. They may be other people's; it cannot tell."""
+    warnings = []
+    for other in book.data_sets.values():
+        shared = max((shared_ids(request.rows, r.rows) for r in other.releases), default=0)
+        if other.name != request.data_set and shared:
+            warnings.append(
+                f"{shared:,} of these ids are known to the ledger from data set {other.name!r}. If they are the same people and the "
+                "same labels, this spends outside that budget."
+            )
+    return tuple(warnings)
 
 
 def _request(
-    source: Source,
-    mechanism: Mechanism,
-    survey: Survey,
-    data_set: str,
-    entropy: Entropy,
-    again: str | None,
-    shuffle: bool,
-) -> Request:
-    secure = isinstance(mechanism, NoPrivacy) is False and entropy.secure
-    insecure = None
-    if not secure:
-        insecure = NoPrivacy.reason if isinstance(mechanism, NoPrivacy) else "the noise comes from a known seed"
+    source: Source, mechanism: Mechanism, survey: Survey, data_set: str, entropy: Entropy, again: str | None, shuffle: bool,
+    delivered: str | None,
+) -> Request:  # fmt: skip
+    insecure = None if entropy.secure else "the noise comes from a known seed"
+    if isinstance(mechanism, NoPrivacy):
+        insecure = NoPrivacy.reason
     details = {
         "mechanism": mechanism.to_json(),
         "label": source.label_column,
@@ -165,8 +203,10 @@ def _request(
         "shuffle": shuffle,
         "entropy": None if entropy.secure else repr(entropy),
     }
-    cost = None if isinstance(mechanism, NoPrivacy) else mechanism.certificate()
-    return Request(data_set, survey.fingerprint, survey.rows, cost, details, insecure, again)
+    if isinstance(mechanism, NoPrivacy):
+        return Request(data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered)
+    cost, delta = mechanism.certificate(), mechanism.guarantee().delta
+    return Request(data_set, survey.fingerprint, survey.rows, cost, details, insecure, again, delta, delivered)
 
 
 def _size(survey: Survey, mechanism: Mechanism) -> int:
@@ -175,7 +215,9 @@ def _size(survey: Survey, mechanism: Mechanism) -> int:
     return rows * (mechanism.observation_bytes + 8) + survey.id_bytes + _METADATA_BYTES
 
 
-def _check_out(out: Path) -> None:
+def _check_out(out: Path, ledger: Ledger) -> None:
+    if ledger.folder in (out.parent.resolve(), *out.parent.resolve().parents):
+        raise InputError(f"{ledger.folder} belongs to the ledger; choose another place for the release.")
     if look_up(out) and out.is_dir():
         raise InputError(f"{out} is a directory; name a file for the release.")
     if not (look_up(out.parent) and out.parent.is_dir()):
@@ -213,17 +255,11 @@ def _header(
     }
 
 
-def _draw(
-    partial: Path, source: Source, mechanism: Mechanism, survey: Survey, made: Made, ledger: Ledger, entropy: Entropy,
-    shuffle: bool, scratch: Path,
-) -> str:  # fmt: skip
-    header = _header(source, mechanism, survey, made, ledger.book().ledger, shuffle)
-    parts = _observed(source, mechanism, survey, entropy)
-    if shuffle:
-        parts = shuffled(parts, survey.stop - survey.start, entropy, scratch / "buckets")
+def _write(path: Path, header: dict[str, Any], mechanism: Mechanism, id_type: Any | None, parts: Iterable[Part]) -> str:
+    """Fill the reserved private file, make it durable, return its checksum."""
     try:
-        with partial.open("r+b") as file:
-            writer = files.Writer(file, header, mechanism, survey.id_type)
+        with path.open("r+b") as file:
+            writer = files.Writer(file, header, mechanism, id_type)
             try:
                 for ids, observations in parts:
                     writer.write(ids, observations)
@@ -235,13 +271,24 @@ def _draw(
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise explain(partial, error) from None
+        raise explain(path, error) from None
     return checksum
 
 
-def _observed(
-    source: Source, mechanism: Mechanism, survey: Survey, entropy: Entropy
-) -> Iterator[tuple[Any | None, npt.NDArray[Any]]]:
+def _publish(ledger: Ledger, made: Made, finished: Path, checksum: str) -> None:
+    """From a finished private file to a release that the ledger knows; the rename that makes it visible comes after."""
+    os.replace(finished, _partial(made.path))
+    sync_folder(ledger.folder)
+    ledger.advance(made.record, COMPLETE)
+    # The checksum only now: that of a draw which is thrown away would be a second look at the labels.
+    ledger.advance(made.record, PUBLISHED, checksum=checksum)
+
+
+def _partial(kept: Path) -> Path:
+    return kept.with_suffix(".partial")
+
+
+def _observed(source: Source, mechanism: Mechanism, survey: Survey, entropy: Entropy) -> Iterator[Part]:
     row = 0
     for batch in source.batches():
         low = max(0, survey.start - row)
@@ -255,10 +302,10 @@ def _observed(
             yield ids, mechanism.observe_uncharged(batch.labels.slice(start, stop), entropy)
 
 
-def _finish_rename(partial: Path, made: Made) -> None:
+def _finish_rename(made: Made) -> None:
     if not made.path.exists():
         try:
-            os.replace(partial, made.path)
+            os.replace(_partial(made.path), made.path)
             sync_folder(made.path.parent)
         except FileNotFoundError:
             raise LedgerError(
@@ -269,17 +316,6 @@ def _finish_rename(partial: Path, made: Made) -> None:
         raise LedgerError(f"{made.path} is not the file that was released: it was altered or damaged.")
 
 
-def _deliver(made: Made, temporary: Path, out: Path) -> None:
-    if _stated(out) == made.record.checksum:
-        return
-
-    def copy(file: IO[bytes]) -> None:
-        with made.path.open("rb") as kept:
-            shutil.copyfileobj(kept, file, 1 << 20)
-
-    try:
-        fill_and_place(temporary, out, copy)
-    except InputError as error:
-        raise InputError(
-            f"{error} The release is safe in {made.path}: the same command delivers it, and nothing more is charged."
-        ) from None
+def _copy(path: Path, file: IO[bytes]) -> None:
+    with path.open("rb") as kept:
+        shutil.copyfileobj(kept, file, 1 << 20)

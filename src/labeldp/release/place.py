@@ -45,8 +45,8 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".labeldp-{secrets.token_hex(8)}.tmp")
 
 
-def reserve(path: Path, size: int) -> None:
-    """Make a new private file and claim its room on the disk now, or say that there is none."""
+def reserve(path: Path, size: int, called: Path | None = None) -> None:
+    """Make a new private file and claim its room on the disk now, or say that there is none (for the file `called` so)."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         try:
@@ -58,7 +58,7 @@ def reserve(path: Path, size: int) -> None:
             os.close(handle)
     except OSError as error:
         path.unlink(missing_ok=True)
-        raise explain(path, error) from None
+        raise explain(called or path, error) from None
 
 
 def fill_and_place(temporary: Path, path: Path, write: Callable[[IO[bytes]], Any], mode: int = 0o644) -> None:
@@ -80,10 +80,8 @@ def place_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Write `path` as a whole: it appears complete or not at all."""
     temporary = temporary_beside(path)
     try:
-        reserve(temporary, 0)
+        reserve(temporary, 0, called=path)
         fill_and_place(temporary, path, write)
-    except InputError as error:
-        raise InputError(str(error).replace(str(temporary), str(path))) from None
     finally:
         temporary.unlink(missing_ok=True)
 

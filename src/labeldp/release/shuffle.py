@@ -16,10 +16,10 @@ from labeldp.entropy import Entropy, below, uint64s
 _BUCKET_ROWS = 1 << 20
 _MOST_BUCKETS = 512
 
-Rows = tuple[Any, npt.NDArray[Any]]
+Part = tuple[Any, npt.NDArray[Any]]
 
 
-def shuffled(parts: Iterable[Rows], count: int, entropy: Entropy, scratch: Path) -> Iterator[Rows]:
+def shuffled(parts: Iterable[Part], count: int, entropy: Entropy, scratch: Path) -> Iterator[Part]:
     """The same (ids, observations), in random order.
 
     Every row goes to a bucket drawn at random; each bucket, small enough for memory, is then permuted. Both draws are
@@ -43,7 +43,7 @@ def shuffled(parts: Iterable[Rows], count: int, entropy: Entropy, scratch: Path)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _deal(parts: Iterable[Rows], buckets: int, entropy: Entropy, scratch: Path) -> None:
+def _deal(parts: Iterable[Part], buckets: int, entropy: Entropy, scratch: Path) -> None:
     writers: dict[int, Any] = {}
     try:
         for number, (ids, observations) in enumerate(parts):
@@ -60,7 +60,7 @@ def _deal(parts: Iterable[Rows], buckets: int, entropy: Entropy, scratch: Path) 
             writer.close()
 
 
-def _permuted(ids: Any, observations: npt.NDArray[Any], entropy: Entropy) -> Rows:
+def _permuted(ids: Any, observations: npt.NDArray[Any], entropy: Entropy) -> Part:
     # Sorting by random 64-bit keys is a uniform order, unless two keys are equal: then draw again.
     while True:
         keys = uint64s(entropy, len(observations))

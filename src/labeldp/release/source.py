@@ -21,7 +21,7 @@ from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts, is_id
-from labeldp.release.place import explain
+from labeldp.release.place import explain, sync_folder
 from labeldp.release.tables import Table
 
 _ARRAY_BATCH = 1 << 20
@@ -29,7 +29,7 @@ _ARRAY_BATCH = 1 << 20
 
 @dataclass(frozen=True)
 class Batch:
-    """Some consecutive rows: their labels, ids (an Arrow array) where there are any, and other public columns."""
+    """Some consecutive rows: their labels, ids (an Arrow array) where there are any, and all columns but the label."""
 
     labels: PrivateLabels
     ids: Any | None
@@ -80,7 +80,10 @@ class Source(ABC):
         everything, wanted = HashSorter(scratch / "all.u64"), HashSorter(scratch / "selected.u64")
         count = id_bytes = 0
         id_type = None
-        for batch in self.batches(others=not with_ids):
+        for batch in self.batches(others=True):
+            if batch.others is not None:
+                for name, column in zip(batch.others.schema.names, batch.others.columns, strict=True):
+                    columns.setdefault(name, ColumnHasher(key)).add(column)
             if batch.ids is not None:
                 id_type = batch.ids.type
                 id_bytes += batch.ids.nbytes
@@ -88,18 +91,15 @@ class Source(ABC):
                 everything.add(hashes)
                 if selected is not None:
                     wanted.add(hashes[max(0, selected[0] - count) : max(0, selected[1] - count)])
-            elif batch.others is not None:
-                for name, column in zip(batch.others.schema.names, batch.others.columns, strict=True):
-                    columns.setdefault(name, ColumnHasher(key)).add(column)
             count += len(batch.labels)
         if count == 0:
             raise InputError("there are no labels: the input has no rows.")
         start, stop = selected or (0, count)
         if not 0 <= start < stop <= count:
             raise InputError(f"rows {start}:{stop} are not among the {count:,} rows (they count from 0).")
+        digest = _digest_columns(columns, key) if columns else None
         if not with_ids:
-            digest = _digest_columns(columns, key) if columns else None
-            fingerprint = Fingerprint("columns" if digest else "name", count, digest)
+            fingerprint = Fingerprint("columns" if digest else "name", count, digest, digest)
             return Survey(start, stop, fingerprint, RowNumbers(start, stop), None, 0)
         content, repeated = everything.finish()
         if repeated:
@@ -109,8 +109,10 @@ class Source(ABC):
             content, _ = wanted.finish()
             sorted_ids = scratch / "selected.u64"
         os.replace(sorted_ids, folder / f"ids-{content}.u64")
+        sync_folder(folder)
         rows = RowIds(stop - start, content, folder)
-        return Survey(start, stop, Fingerprint("ids", count, hasher.fingerprint()), rows, id_type, id_bytes)
+        fingerprint = Fingerprint("ids", count, hasher.fingerprint(), digest)
+        return Survey(start, stop, fingerprint, rows, id_type, id_bytes)
 
     def _refuse_duplicates(self, hasher: IdHasher, repeated: set[int]) -> None:
         """Name the first row whose id was there before. Two different ids with one hash are no duplicate."""
@@ -122,7 +124,10 @@ class Source(ABC):
             suspects = np.flatnonzero(np.isin(hasher.hashes(batch.ids), list(repeated)))
             for i, text in zip(suspects, id_texts(batch.ids.take(pa.array(suspects))), strict=True):
                 if text in seen:
-                    raise InputError(f"row {row + int(i)} has the same id as row {seen[text]}; ids must be unique.")
+                    raise InputError(
+                        f"row {row + int(i)} has the same id as row {seen[text]}; ids must be unique. (Several rows of one "
+                        "person cost that person several times ε.)"
+                    )
                 seen[text] = row + int(i)
             row += len(batch.labels)
 
@@ -149,7 +154,9 @@ class TableSource(Source):
         for name in (label, id_column):
             if name is not None and name not in table.columns:
                 if not table.columns_are_public:
-                    raise InputError(f"{table.path} has no column {name!r} in its first line.")
+                    alike = [c for c in table.columns if c.strip().lower() == name.strip().lower()]
+                    hint = f" Did you mean {alike[0]!r}?" if alike else ""
+                    raise InputError(f"{table.path} has no column {name!r} in its first line.{hint}")
                 shown = ", ".join(table.columns[:12]) + (", …" if len(table.columns) > 12 else "")
                 raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}.")
         if label == id_column:
@@ -165,16 +172,18 @@ class TableSource(Source):
         """From the file, batch by batch."""
         assert self.label_column is not None
         used = [self.label_column, *([self.id_column] if self.id_column else [])]
-        rest = [name for name in self.table.columns if name not in used] if others else []
+        public = [name for name in self.table.columns if name != self.label_column] if others else []
         row = 0
-        for batch in self.table.batches([*used, *rest], missing_is_text=self.classes.names or ()):
+        for batch in self.table.batches(
+            list(dict.fromkeys([*used, *public])), missing_is_text=self.classes.names or ()
+        ):
             if batch.num_rows == 0:
                 continue
             labels = self.classes.encode(batch.column(self.label_column), row)
             ids = batch.column(self.id_column) if self.id_column else None
             if ids is not None and pa.types.is_dictionary(ids.type):
                 ids = ids.cast(ids.type.value_type)
-            yield Batch(labels, ids, batch.select(rest) if rest else None)
+            yield Batch(labels, ids, batch.select(public) if public else None)
             row += batch.num_rows
 
 
@@ -182,9 +191,13 @@ class ArraySource(Source):
     """Labels, and perhaps ids, in memory."""
 
     def __init__(
-        self, labels: PrivateLabels, classes: Classes, ids: Sequence[Any] | npt.NDArray[Any] | None = None
+        self,
+        labels: PrivateLabels,
+        classes: Classes,
+        ids: Sequence[Any] | npt.NDArray[Any] | None = None,
+        label: str | None = None,
     ) -> None:
-        self.labels, self.classes = labels, classes
+        self.labels, self.classes, self.label_column = labels, classes, label
         self._ids = None
         if ids is not None:
             try:

@@ -97,11 +97,14 @@ class ParquetTable(Table):
 
     def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
         """Record batches of bounded size."""
+        damaged = False
         with self._open() as file:
             try:
                 yield from file.iter_batches(batch_size=self._batch_rows, columns=list(columns), use_threads=False)
             except (pa.ArrowException, OSError):
-                raise InputError(f"{self.path} is damaged: its columns cannot be read.") from None
+                damaged = True
+        if damaged:
+            raise InputError(f"{self.path} is damaged: its columns cannot be read.")
 
 
 class CSVTable(Table):
@@ -111,17 +114,25 @@ class CSVTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        header = self._read_header()
+        if header is None:
+            raise InputError(f"{path} is not a CSV file in UTF-8 with a header line.")
+        self.columns, self._delimiter, self._no_rows = header
+        if len(set(self.columns)) != len(self.columns):
+            raise InputError(f"{path} has two columns of the same name (is its first line a header?).")
+
+    def _read_header(self) -> tuple[tuple[str, ...], str, bool] | None:
+        """The columns, the delimiter, and whether nothing follows. None on any error: its message might quote a cell."""
         try:
             with self._stream() as stream:
                 start = codecs.getincrementaldecoder("utf-8-sig")().decode(bytes(stream.read(_HEADER_BYTES)))
             first_line = re.split(r"[\r\n]", re.sub(r'"[^"]*"?', "", start), maxsplit=1)[0]
-            self._delimiter = max(",;\t|", key=first_line.count)
-            self.columns = tuple(next(csv.reader(io.StringIO(start, newline=""), delimiter=self._delimiter)))
+            delimiter = max(",;\t|", key=first_line.count)
+            columns = tuple(next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)))
         except (UnicodeDecodeError, StopIteration, csv.Error, pa.ArrowException, OSError):
-            raise InputError(f"{path} is not a CSV file in UTF-8 with a header line.") from None
-        self._no_rows = not start[start.find(first_line) + len(first_line) :].strip("\r\n") and '"' not in start
-        if len(set(self.columns)) != len(self.columns):
-            raise InputError(f"{path} has two columns of the same name (is its first line a header?).")
+            return None
+        nothing_follows = not start[start.find(first_line) + len(first_line) :].strip("\r\n") and '"' not in start
+        return columns, delimiter, nothing_follows
 
     def _stream(self) -> Any:
         return pa.input_stream(os.fspath(self.path), compression="detect")
@@ -136,6 +147,7 @@ class CSVTable(Table):
             wrong.append(row.number if row.number is not None else -1)
             return "error"
 
+        damaged, quotes = False, 0
         try:
             with self._stream() as stream:
                 counted = _QuoteCounter(stream)
@@ -157,15 +169,18 @@ class CSVTable(Table):
                         null_values=[word for word in _MISSING if word not in missing_is_text],
                     ),
                 )
+                quotes = counted.quotes
         except (pa.ArrowException, OSError, KeyError):
-            if wrong:
-                # Arrow counts lines from 1 and the header is one of them.
-                place = f"row {wrong[0] - 2}" if wrong[0] >= 2 else "a row"
-                raise InputError(f"{place} of {self.path} does not have {len(self.columns)} cells.") from None
+            damaged = True  # Arrow's message quotes the row: what we say is raised outside, without it in its context
+        if wrong:
+            # Arrow counts lines from 1 and the header is one of them.
+            place = f"row {wrong[0] - 2}" if wrong[0] >= 2 else "a row"
+            raise InputError(f"{place} of {self.path} does not have {len(self.columns)} cells.")
+        if damaged:
             raise InputError(
                 f"{self.path} cannot be read as CSV: damaged, not UTF-8, or with a cell of more than 4 MB."
-            ) from None
-        if counted.quotes % 2:
+            )
+        if quotes % 2:
             raise InputError(f"{self.path} has a quoted cell that never ends, and swallows the rows behind it.")
 
 

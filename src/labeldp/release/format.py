@@ -26,7 +26,7 @@ from labeldp.release.place import look_up
 FORMAT = 1
 _HEADER = b"labeldp"
 _CHECKSUM = b"labeldp.checksum"
-_GROUP_ROWS = 1 << 20
+_GROUP_BYTES = 1 << 24
 
 
 class _Checksum:
@@ -56,7 +56,11 @@ class Writer:
     """Writes a release row by row into an open file. `id_type` None: rows go by number, from `first_row` on."""
 
     def __init__(self, file: IO[bytes], header: dict[str, Any], mechanism: Mechanism, id_type: Any | None) -> None:
-        self._mechanism, self._id_type = mechanism, id_type
+        # Row groups are cut by a rule that knows the mechanism only. Cut where the input's batches end, their sizes would tell
+        # how long the labels' text is: a noiseless count of the labels.
+        self._group_rows = max(1, min(1 << 20, _GROUP_BYTES // mechanism.observation_bytes))
+        self._pending: list[tuple[Any, npt.NDArray[Any]]] = []
+        self._pending_rows = 0
         self._next = int(header["first_row"])
         self._checksum = _Checksum(header)
         self._type = _observation_type(mechanism)
@@ -79,8 +83,22 @@ class Writer:
         if ids is None:
             ids = pa.array(np.arange(self._next, self._next + len(observations), dtype=np.int64))
         self._next += len(observations)
-        table = pa.table([ids, _to_arrow(observations, self._type)], schema=self._writer.schema)
-        self._writer.write_table(table, row_group_size=_GROUP_ROWS)
+        start = 0
+        while self._pending_rows + len(observations) - start >= self._group_rows:
+            stop = start + self._group_rows - self._pending_rows
+            self._pending.append((ids[start:stop], observations[start:stop]))
+            self._write_group()
+            start = stop
+        if start < len(observations):
+            self._pending.append((ids[start:], observations[start:]))
+            self._pending_rows += len(observations) - start
+
+    def _write_group(self) -> None:
+        ids = pa.chunked_array([part for part, _ in self._pending])
+        observations = np.concatenate([part for _, part in self._pending])
+        self._pending, self._pending_rows = [], 0
+        table = pa.table([ids.combine_chunks(), _to_arrow(observations, self._type)], schema=self._writer.schema)
+        self._writer.write_table(table, row_group_size=self._group_rows)
 
     def abandon(self) -> None:
         """Give up: whatever was written is of no use, and Arrow is not to try again."""
@@ -90,6 +108,8 @@ class Writer:
 
     def close(self) -> str:
         """Finish the file (it stays open) and return its checksum."""
+        if self._pending_rows:
+            self._write_group()
         checksum = self._checksum.hexdigest()
         self._writer.add_key_value_metadata({_CHECKSUM: checksum.encode()})
         self._writer.close()
@@ -104,12 +124,14 @@ def read(path: Path) -> tuple[dict[str, Any], Mechanism, Any | None, npt.NDArray
         with pq.ParquetFile(path) as file:
             metadata = file.metadata.metadata or {}
             header, mechanism = _read_header(path, metadata.get(_HEADER))
+            if file.metadata.num_rows != header["rows"]:
+                raise _altered(path)
             by_number = header["ids"] is None
             wanted = ["observation"] if by_number else ["id", "observation"]
             table = file.read(columns=wanted)
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError):
         raise FileFormatError(f"{path} is not a whole release file: cut short, damaged or not Parquet.") from None
-    if table.num_rows != header["rows"] or table.column_names != wanted:
+    if table.column_names != wanted:
         raise _altered(path)
     observations = _from_arrow(path, table.column("observation"), mechanism)
     ids = None if by_number else table.column("id").combine_chunks()
@@ -133,17 +155,49 @@ def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechan
         header = json.loads(text)
         canonical(header)  # a number beyond all floats is damage
         version = header["format"]
-        if not isinstance(version, int) or version > FORMAT:
-            raise FileFormatError(f"{path} was made by a newer labeldp (format {version}); update to read it.")
-        if not isinstance(header["rows"], int) or not isinstance(header["first_row"], int) or "ids" not in header:
-            raise KeyError("rows")
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise FileFormatError(f"{path} has a damaged description.") from None
+    if not isinstance(version, int) or version > FORMAT:
+        raise FileFormatError(f"{path} was made by a newer labeldp (format {version!r}); update to read it.")
+    if not _is_header(header):
+        raise FileFormatError(f"{path} has a damaged description.")
+    try:
         return header, mechanism_from_json(header["mechanism"])
-    except FileFormatError:
-        raise
     except InputError as error:
         raise FileFormatError(f"{path} describes a mechanism that cannot be: {error}") from None
-    except (KeyError, TypeError, ValueError):
-        raise FileFormatError(f"{path} has a damaged description.") from None
+
+
+def _is_header(header: Any) -> bool:
+    """Whether every field that is ever used is there and of its kind. Text is printed to people: it must be printable."""
+
+    def text(value: Any) -> bool:
+        return isinstance(value, str) and value != "" and value.isprintable()
+
+    def text_or_null(value: Any) -> bool:
+        return value is None or text(value)
+
+    def raises(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(r, dict) and text(r.get("at")) for r in value)
+
+    def promise(value: Any) -> bool:
+        keys = ("epsilon", "delta")
+        return value is None or (isinstance(value, dict) and all(isinstance(value.get(k), (int, float)) for k in keys))
+
+    names, ids, budget, ledger = (header.get(key) for key in ("label_names", "ids", "budget", "ledger"))
+    return (
+        all(isinstance(header.get(key), int) and header[key] >= 0 for key in ("rows", "first_row"))
+        and all(text(header.get(key)) for key in ("data_set", "made", "trust", "adjacency", "labeldp"))
+        and text_or_null(header.get("insecure"))
+        and isinstance(header.get("shuffled"), bool)
+        and (names is None or (isinstance(names, list) and all(text(name) for name in names)))
+        and (ids is None or (isinstance(ids, dict) and text(ids.get("column"))))
+        and isinstance(budget, dict)
+        and raises(budget.get("raised"))
+        and promise(budget.get("publishable"))
+        and isinstance(ledger, dict)
+        and isinstance(ledger.get("entry"), int)
+        and all(text(ledger.get(key)) for key in ("id", "head"))
+    )
 
 
 def _is_small(mechanism: Mechanism) -> bool:
