@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from labeldp import Ledger
-from labeldp.release import file, shuffle
+from labeldp.release import format, shuffle
 from tests.cli.conftest import Outcome, expect_sentence, without_privileges
 
 GOOD = "label,id\n0,1\n1,2\n0,3\n"
@@ -335,17 +335,17 @@ def test_a_disk_that_fails_while_it_is_written_leaves_one_sentence(desk, monkeyp
     """Charged by then: the same command goes on under the same charge."""
     complaints = []
     monkeypatch.setattr(sys, "unraisablehook", complaints.append)
-    real = file.Writer.write
+    real = format.Writer.write
 
     def write(self, *rows):
         real(self, *rows)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(file.Writer, "write", write)
+        patch.setattr(format.Writer, "write", write)
         outcome = desk.release(desk.csv(GOOD))
         gc.collect()
-    assert outcome.code == 2
+    assert outcome.code == 4
     expect_sentence(outcome, "not enough room")
     assert complaints == []
     assert os.listdir(desk.outs) == []

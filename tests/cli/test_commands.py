@@ -33,7 +33,7 @@ def test_plan_for_programs(run):
 def test_plan_for_people(run):
     outcome = run("plan", "--classes", "10", "--epsilon", "1")
     assert (outcome.code, outcome.err) == (0, "")
-    for name in ("response", "→ subset", "unary", "laplace", "gaussian", "nats a row", "take subset"):
+    for name in ("response", "> subset", "unary", "laplace", "gaussian", "nats", "take subset"):
         assert name in outcome.out
     assert "none" not in outcome.out
 
@@ -70,7 +70,7 @@ def test_release_for_people(desk):
     assert outcome.fact("released") == (
         f"{desk.out}: 200 rows of data set 'labels' (the file's stem; --data-set names another)"
     )
-    assert outcome.fact("mechanism").startswith("response, 2 classes")
+    assert outcome.fact("mechanism").startswith("response: keeps the label")
     assert outcome.fact("certificate").startswith("ε = 1 (pure")
     assert outcome.fact("cost") == "charged now"
     assert "since no --budget was given" in outcome.fact("budget")
@@ -219,7 +219,7 @@ def test_inspect_for_people(desk):
     outcome = desk.run("inspect", desk.out)
     assert "200 rows of data set 'labels'" in outcome.fact("release")
     assert outcome.fact("certificate").startswith("ε = 1 (pure")
-    assert outcome.fact("checksum") == f"{done['checksum']} (holds)"
+    assert outcome.fact("checksum") == done["checksum"]
     assert "INSECURE" not in outcome.out
 
 
@@ -270,7 +270,7 @@ def test_ledger_verify(desk):
     desk.released(desk.numbered(), "--rows", "100:200", out=second)
     outcome = desk.run("ledger", "verify", "--ledger", desk.ledger, "--releases", desk.out, second)
     assert (outcome.code, outcome.err) == (0, "")
-    assert "2 release files are recorded" in outcome.out
+    assert outcome.out.count("unaltered") == 2
     result = desk.run("ledger", "verify", "--ledger", desk.ledger, "--releases", desk.out, "--json").json
     assert result["ok"] is True
     assert [r["file"] for r in result["releases"]] == [str(desk.out)]

@@ -9,7 +9,7 @@ import pytest
 import labeldp
 from labeldp import Ledger, RandomizedResponse, SecureEntropy, SeededEntropy, SubsetSelection
 from labeldp.accounting.book import CHARGED, COMPLETE, DELIVERED, PUBLISHED
-from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, LedgerError, RefusedError
+from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, LedgerError, RefusedError, UnfinishedError
 from labeldp.private import PrivateLabels
 from labeldp.release import make
 from labeldp.release.classes import Classes
@@ -79,7 +79,7 @@ def kill_at(step, when, monkeypatch):
     elif step == "rename":
         wrap(make, "_finish_rename")
     elif step == "deliver":
-        wrap(make, "_deliver")
+        wrap(make, "fill_and_place")
     else:
         wrap(Ledger, "advance", lambda self, release, state, **_: state == step)
 
@@ -274,7 +274,7 @@ def test_a_disk_that_fills_up_later_loses_nothing(ledger, tmp_path, monkeypatch)
     out = tmp_path / "out.parquet"
     with monkeypatch.context() as patch:
         patch.setattr(make.shutil, "copyfileobj", full)
-        with pytest.raises(InputError, match="nothing more is charged"):
+        with pytest.raises(UnfinishedError, match="nothing more is charged"):
             run(ledger, out=out)
     assert not out.exists()
     assert not run(ledger, out=out).charged_now
@@ -323,9 +323,9 @@ def test_a_file_that_changes_under_way_is_not_released(ledger, tmp_path, monkeyp
 
     path = tmp_path / "labels.parquet"
     pq.write_table(pa.table({"id": IDS, "y": Y}), path)
-    original = make._draw
+    original = make._write
 
-    def draw(*arguments):
+    def write(*arguments):
         pq.write_table(pa.table({"id": IDS + 1, "y": Y}), path)
         return original(*arguments)
 
@@ -333,8 +333,8 @@ def test_a_file_that_changes_under_way_is_not_released(ledger, tmp_path, monkeyp
         return TableSource(open_table(path), "y", Classes(10), "id")
 
     with monkeypatch.context() as patch:
-        patch.setattr(make, "_draw", draw)
-        with pytest.raises(InputError, match="changed while"):
+        patch.setattr(make, "_write", write)
+        with pytest.raises(UnfinishedError, match="changed while"):
             run(ledger, source=table(), out=tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
     assert not list(ledger.folder.glob("*.parquet"))

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp.release.place import open_private
+
 _RUN = 1 << 22  # hashes sorted at a time: 32 MB
 
 
@@ -85,7 +87,7 @@ class HashSorter:
     def _flush(self) -> None:
         if self._pending_count:
             run = np.sort(np.concatenate(self._pending))
-            with _private(self._runs_path, append=bool(self._runs)) as file:
+            with open_private(self._runs_path, append=bool(self._runs)) as file:
                 file.write(run.astype("<u8").tobytes())
             self._runs.append(len(run))
             self._pending, self._pending_count = [], 0
@@ -96,7 +98,7 @@ class HashSorter:
         digest = hashlib.sha256()
         repeated: list[int] = []
         previous: int | None = None
-        with _private(self._path) as file:
+        with open_private(self._path) as file:
             for part in self._slices():
                 again = part[1:][part[1:] == part[:-1]]
                 if previous is not None and len(part) and int(part[0]) == previous:
@@ -123,11 +125,6 @@ class HashSorter:
         cuts = [[0, *np.searchsorted(run, np.array(bounds, dtype=np.uint64)), len(run)] for run in runs]
         for i in range(count):
             yield np.sort(np.concatenate([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)]))
-
-
-def _private(path: Path, append: bool = False) -> Any:
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
-    return os.fdopen(os.open(path, flags, 0o600), "ab" if append else "wb")
 
 
 class ColumnHasher:

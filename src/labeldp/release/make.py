@@ -123,7 +123,7 @@ def fetch(ledger: Ledger, number: int, out: Path) -> None:
 def _temporary(out: Path | None, scratch: Path) -> Iterator[Path | None]:
     """A name beside `out` for its unfinished copy. It is noted where the next holder of the lock finds it, should we be killed."""
     note = scratch.with_suffix(".unfinished")
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         left = os.fsdecode(note.read_bytes())
         if left:
             Path(left).unlink(missing_ok=True)

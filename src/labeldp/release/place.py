@@ -45,6 +45,12 @@ def temporary_beside(path: Path) -> Path:
     return path.with_name(f".labeldp-{secrets.token_hex(8)}.tmp")
 
 
+def open_private(path: Path, append: bool = False) -> IO[bytes]:
+    """A file for writing that only its owner can read."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
+    return os.fdopen(os.open(path, flags, 0o600), "ab" if append else "wb")
+
+
 def reserve(path: Path, size: int, called: Path | None = None) -> None:
     """Make a new private file and claim its room on the disk now, or say that there is none (for the file `called` so)."""
     try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from labeldp.entropy import Entropy, below, uint64s
+from labeldp.release.place import open_private
 
 _BUCKET_ROWS = 1 << 20
 _MOST_BUCKETS = 512
@@ -45,6 +46,7 @@ def shuffled(parts: Iterable[Part], count: int, entropy: Entropy, scratch: Path)
 
 def _deal(parts: Iterable[Part], buckets: int, entropy: Entropy, scratch: Path) -> None:
     writers: dict[int, Any] = {}
+    files: dict[int, IO[bytes]] = {}
     try:
         for number, (ids, observations) in enumerate(parts):
             bucket = below(entropy, buckets, len(observations))
@@ -52,11 +54,13 @@ def _deal(parts: Iterable[Part], buckets: int, entropy: Entropy, scratch: Path) 
                 mine = np.flatnonzero(bucket == i)
                 schema = pa.schema([("id", ids.type)])
                 if i not in writers:
-                    writers[i] = pa.ipc.new_stream(str(scratch / f"{i}.ids"), schema)
+                    files[i] = open_private(scratch / f"{i}.ids")
+                    writers[i] = pa.ipc.new_stream(files[i], schema)
                 writers[i].write_batch(pa.record_batch([ids.take(pa.array(mine))], schema=schema))
-                np.save(scratch / f"{i}-{number:06d}.npy", observations[mine])
+                with open_private(scratch / f"{i}-{number:06d}.npy") as file:
+                    np.save(file, observations[mine])
     finally:
-        for writer in writers.values():
+        for writer in (*writers.values(), *files.values()):
             writer.close()
 
 
