@@ -29,7 +29,16 @@ from labeldp.errors import InputError, LedgerError, UnfinishedError
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.release import format as files
 from labeldp.release.core import certificate_json
-from labeldp.release.place import explain, fill_and_place, look_up, place_file, reserve, sync_folder, temporary_beside
+from labeldp.release.place import (
+    explain,
+    fill_and_place,
+    look_up,
+    open_private,
+    place_file,
+    reserve,
+    sync_folder,
+    temporary_beside,
+)
 from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey
 
@@ -133,7 +142,8 @@ def _temporary(out: Path | None, scratch: Path) -> Iterator[Path | None]:
     temporary = temporary_beside(out.absolute())
     try:
         try:
-            note.write_bytes(os.fsencode(temporary))
+            with open_private(note) as file:
+                file.write(os.fsencode(temporary))
         except OSError as error:
             raise explain(note, error) from None
         yield temporary
