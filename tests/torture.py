@@ -166,7 +166,7 @@ def charges(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def published_checksums(entries: Sequence[Entry]) -> set[str]:
-    """Of every release that the ledger lets be seen; an earlier state must not have one."""
+    """Of the files that may be seen."""
     return {entry.body["checksum"] for entry in entries if entry.kind == "published"}
 
 
@@ -354,6 +354,8 @@ def look(scene: Scene, case: Case, known: Sequence[Path]) -> Seen:
         complaints += is_whole(scene.out, case.rows, entries)
     if len(charges(entries)) > 1:
         complaints.append("charged more than once")
+    if any("checksum" in entry.body for entry in entries if entry.kind != "published"):
+        complaints.append("the ledger tells the checksum of a draw that may yet be thrown away")
     seen = Seen(state_of(entries, scene), entries, steps(copy.ledger), complaints)
     shutil.rmtree(copy.folder, ignore_errors=True)
     return seen

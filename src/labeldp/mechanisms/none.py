@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError
-from labeldp.mechanisms.base import Mechanism, Moments, Observations, check_prior
-from labeldp.private import Codes, check_num_classes, code_dtype
+from labeldp.mechanisms.base import Moments, Observations, check_prior
+from labeldp.mechanisms.single import SingleClass
+from labeldp.private import Codes, check_num_classes
 
 
 @dataclass(frozen=True)
-class NoPrivacy(Mechanism):
+class NoPrivacy(SingleClass):
     """Hands out the true labels. Whatever comes of it is marked insecure."""
 
     num_classes: int
     name: ClassVar[str] = "none"
-    one_class: ClassVar[bool] = True
     reason: ClassVar[str] = "no privacy: the observations are the true labels"
 
     def __post_init__(self) -> None:
@@ -34,24 +34,11 @@ class NoPrivacy(Mechanism):
     def _observe(self, codes: Codes, entropy: Entropy) -> Observations:
         return codes.copy()
 
-    @property
-    def observation_bytes(self) -> int:
-        """One class number."""
-        return np.dtype(code_dtype(self.num_classes)).itemsize
-
-    def valid(self, observations: Observations) -> bool:
-        """Class numbers below C."""
-        return bool(observations.size == 0 or observations.max() < self.num_classes)
-
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
         """0 at the label, −∞ elsewhere."""
         table = np.full((len(observations), self.num_classes), -np.inf, dtype=np.float32)
         table[np.arange(len(observations)), observations] = 0
         return table
-
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """[class = label]."""
-        return np.asarray(observations == classes, dtype=np.float64)
 
     def moments(self) -> Moments:
         """The score is right."""

@@ -17,12 +17,12 @@ from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy
 from labeldp.mechanisms.base import (
     CALIBRATION_MARGIN,
-    Mechanism,
     Moments,
     Observations,
     check_prior,
     check_word,
 )
+from labeldp.mechanisms.single import SingleClass
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes, code_dtype
 
@@ -33,13 +33,12 @@ def _offsets(num_classes: int, other: int) -> Table:
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(Mechanism):
+class RandomizedResponse(SingleClass):
     """The observed class is c with probability `other`/2^64 for each wrong c, and the true class otherwise."""
 
     num_classes: int
     other: int
     name: ClassVar[str] = "response"
-    one_class: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -70,24 +69,11 @@ class RandomizedResponse(Mechanism):
         wrapped = np.where(observed >= rest, observed - rest, observed + codes)
         return wrapped.astype(code_dtype(self.num_classes))
 
-    @property
-    def observation_bytes(self) -> int:
-        """One class number."""
-        return np.dtype(code_dtype(self.num_classes)).itemsize
-
-    def valid(self, observations: Observations) -> bool:
-        """Class numbers below C."""
-        return bool(observations.size == 0 or observations.max() < self.num_classes)
-
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
         """ε·[c = observed]."""
         table = np.zeros((len(observations), self.num_classes), dtype=np.float32)
         table[np.arange(len(observations)), observations] = self.certificate().pure
         return table
-
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """[class = observed]."""
-        return np.asarray(observations == classes, dtype=np.float64)
 
     def moments(self) -> Moments:
         """Of a coin."""

@@ -19,16 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import labeldp
-from labeldp.accounting.book import COMPLETE, DELIVERED, PUBLISHED, Book, DataSet, ReleaseRecord
+from labeldp.accounting.book import COMPLETE, DELIVERED, PUBLISHED, DataSet, ReleaseRecord
 from labeldp.accounting.filter import Request, check_name
 from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.rows import shared_ids
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, LedgerError, UnfinishedError
-from labeldp.mechanisms import Mechanism, NoPrivacy
+from labeldp.mechanisms import Mechanism
 from labeldp.release import format as files
-from labeldp.release.core import certificate_json
 from labeldp.release.place import (
     explain,
     fill_and_place,
@@ -41,6 +38,7 @@ from labeldp.release.place import (
 )
 from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey
+from labeldp.release.statement import familiar_ids, header_for, request_for
 
 _PIECE_BYTES = 1 << 24
 _METADATA_BYTES = 1 << 20  # room for footers and row-group headers, beside the rows themselves
@@ -81,7 +79,7 @@ def make_release(
         stamp = source.stamp()
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
         delivered = _stated(out) if out is not None else None
-        request = _request(source, mechanism, survey, data_set, entropy, again, shuffle, delivered)
+        request = request_for(source, mechanism, survey, data_set, entropy, again, shuffle, delivered)
         earlier = _look(ledger, request)
         done = earlier is not None and earlier.reached(PUBLISHED)
         if out is not None and look_up(out) and not (earlier and done and delivered == earlier.checksum):
@@ -91,11 +89,11 @@ def make_release(
         book = ledger.book()
         made = Made(
             ledger.kept(record), record, book.data_sets[data_set], charged_now=earlier is None,
-            resumed=earlier is not None and not done, warnings=() if done else _familiar_ids(book, request),
+            resumed=earlier is not None and not done, warnings=() if done else familiar_ids(book, request),
         )  # fmt: skip
         try:
             if not record.reached(PUBLISHED):
-                header = _header(source, mechanism, survey, made, book.ledger, shuffle)
+                header = header_for(source, mechanism, survey, record, book, shuffle)
                 parts = _observed(source, mechanism, survey, entropy)
                 if shuffle:
                     parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
@@ -186,39 +184,6 @@ def _check_not_rolled_back(ledger: Ledger) -> None:
             )
 
 
-def _familiar_ids(book: Book, request: Request) -> tuple[str, ...]:
-    """Ids that the ledger knows from other data sets. They may be other people's; it cannot tell."""
-    warnings = []
-    for other in book.data_sets.values():
-        shared = max((shared_ids(request.rows, r.rows) for r in other.releases), default=0)
-        if other.name != request.data_set and shared:
-            warnings.append(
-                f"{shared:,} of these ids are known to the ledger from data set {other.name!r}. If they are the same people and the "
-                "same labels, this spends outside that budget."
-            )
-    return tuple(warnings)
-
-
-def _request(
-    source: Source, mechanism: Mechanism, survey: Survey, data_set: str, entropy: Entropy, again: str | None, shuffle: bool,
-    delivered: str | None,
-) -> Request:  # fmt: skip
-    insecure = None if entropy.secure else "the noise comes from a known seed"
-    if isinstance(mechanism, NoPrivacy):
-        insecure = NoPrivacy.reason
-    details = {
-        "mechanism": mechanism.to_json(),
-        "label": source.label_column,
-        "label_names": list(source.classes.names) if source.classes.names else None,
-        "shuffle": shuffle,
-        "entropy": None if entropy.secure else repr(entropy),
-    }
-    if isinstance(mechanism, NoPrivacy):
-        return Request(data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered)
-    cost, delta = mechanism.certificate(), mechanism.guarantee().delta
-    return Request(data_set, survey.fingerprint, survey.rows, cost, details, insecure, again, delta, delivered)
-
-
 def _size(survey: Survey, mechanism: Mechanism) -> int:
     """The uncompressed size of the file."""
     rows = survey.stop - survey.start
@@ -238,31 +203,6 @@ def _check_out(out: Path, ledger: Ledger) -> None:
 
 def _stated(path: Path) -> str | None:
     return files.stated_checksum(path) if path.is_file() else None
-
-
-def _header(
-    source: Source, mechanism: Mechanism, survey: Survey, made: Made, ledger_id: str, shuffle: bool
-) -> dict[str, Any]:
-    """All that a release says beside its rows. Nothing in it depends on a label."""
-    record = made.record
-    return {
-        "format": files.FORMAT,
-        "labeldp": labeldp.__version__,
-        "mechanism": mechanism.to_json(),
-        "certificate": certificate_json(mechanism, record.insecure),  # for readers; computed anew on loading
-        "adjacency": "one label replaced",
-        "trust": "local",
-        "label_names": list(source.classes.names) if source.classes.names else None,
-        "rows": survey.stop - survey.start,
-        "first_row": survey.start,
-        "ids": None if source.id_column is None else {"column": source.id_column},
-        "shuffled": shuffle,
-        "data_set": record.data_set,
-        "insecure": record.insecure,
-        "budget": made.data_set.budget_json(),
-        "made": record.made,
-        "ledger": {"id": ledger_id, "entry": record.number, "head": record.head},
-    }
 
 
 def _write(path: Path, header: dict[str, Any], mechanism: Mechanism, id_type: Any | None, parts: Iterable[Part]) -> str:
