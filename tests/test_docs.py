@@ -48,10 +48,20 @@ def test_every_command_and_option_is_documented():
     """`labeldp release --help` and the guide together name every option; every command has a sentence."""
     from labeldp.cli import app, ledger
 
-    guide = "".join((ROOT / name).read_text() for name in ("README.md", "docs/owner.md"))
+    guide = "".join((ROOT / name).read_text() for name in ("README.md", "docs/owner.md", "docs/training.md"))
     for command in [*app.registered_commands, *ledger.app.registered_commands]:
         assert command.callback.__doc__
-    for name in ("plan", "release", "inspect", "ledger show", "ledger verify", "ledger get"):
+    for name in (
+        "plan",
+        "release",
+        "inspect",
+        "ledger show",
+        "ledger verify",
+        "ledger get",
+        "train",
+        "predict",
+        "evaluate",
+    ):
         assert f"labeldp {name}" in guide
 
 

@@ -46,17 +46,22 @@ _WHERE = {
     "RepeatedReleaseWarning": "errors", "UnfinishedError": "errors", "VerificationError": "errors", "estimate_accuracy": "evaluation",
     "Gaussian": "mechanisms", "Laplace": "mechanisms", "NoPrivacy": "mechanisms", "RandomizedResponse": "mechanisms",
     "SubsetSelection": "mechanisms", "UnaryEncoding": "mechanisms", "plan": "mechanisms.plan", "recommend": "mechanisms.plan",
-    "PrivateLabels": "private", "Release": "release.core", "denoise": "denoise",
+    "PrivateLabels": "private", "Release": "release.core",
 }  # fmt: skip
 
 __all__ = sorted(_WHERE)
 
 
+# Packages, so that `labeldp.training.PosteriorLoss()` works after `import labeldp` alone.
+_PACKAGES = ("accounting", "data", "denoise", "mechanisms", "models", "release", "training")
+
+
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
-    module = importlib.import_module(f"labeldp.{_WHERE[name]}")
-    return module if name == "denoise" else getattr(module, name)
+    if name in _PACKAGES:
+        return importlib.import_module(f"labeldp.{name}")
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"labeldp.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

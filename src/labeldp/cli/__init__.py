@@ -12,10 +12,12 @@ from typing import Any
 
 import typer
 
-from labeldp.cli import inspect, ledger, plan, release
+from labeldp.cli import inspect, ledger, plan, release, train
 from labeldp.errors import LabelDPError
 
 _EXIT_CODES = "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails · 4 charged but not finished: run it again."
+
+_EXTRAS = ("torch", "safetensors", "PIL", "sklearn")
 
 app = typer.Typer(
     name="labeldp",
@@ -40,8 +42,15 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-for _name, _module in (("plan", plan), ("release", release), ("inspect", inspect)):
-    app.command(_name)(_interruptible(_module.command))
+for _name, _command in (
+    ("plan", plan.command),
+    ("release", release.command),
+    ("inspect", inspect.command),
+    ("train", train.train),
+    ("predict", train.predict),
+    ("evaluate", train.evaluate),
+):
+    app.command(_name)(_interruptible(_command))
 app.add_typer(ledger.app, name="ledger")
 
 
@@ -76,6 +85,11 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except ImportError as error:
+        if error.name not in _EXTRAS and "pip install" not in str(error):
+            raise
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
     except Exception as error:
         if os.environ.get("LABELDP_DEBUG"):
             raise

@@ -1,0 +1,1 @@
+"""Public features, and labels that are released before anything trains on them."""

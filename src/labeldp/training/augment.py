@@ -1,0 +1,24 @@
+"""Augmentations of whole batches, with randomness of its own for each image."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def shift(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
+    """Each image moved by up to `most` pixels in both directions, its border reflected (a random crop of a padded image)."""
+    n, _, height, width = images.shape
+    padded = functional.pad(images, (most,) * 4, mode="reflect")
+    down, right = torch.randint(0, 2 * most + 1, (2, n), generator=generator)
+    rows = (down[:, None] + torch.arange(height))[:, None, :, None]
+    columns = (right[:, None] + torch.arange(width))[:, None, None, :]
+    batch = torch.arange(n)[:, None, None, None]
+    channels = torch.arange(images.shape[1])[None, :, None, None]
+    return padded[batch, channels, rows, columns]
+
+
+def flip(images: Tensor, which: Tensor) -> Tensor:
+    """Mirror the images that `which` marks."""
+    return torch.where(which[:, None, None, None], images.flip(3), images)

@@ -1,0 +1,52 @@
+"""Experiments on bundled data sets: release and train in one go, with a ledger of the run's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.accounting.ledger import Ledger
+from labeldp.data.bundled import load
+from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
+from labeldp.errors import InputError
+from labeldp.mechanisms import NoPrivacy
+from labeldp.mechanisms.plan import calibrate, recommend
+from labeldp.release import Release
+from labeldp.release.classes import Classes
+from labeldp.release.make import make_release
+from labeldp.release.source import ArraySource
+
+Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
+
+
+def released(
+    dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None
+) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
+    """The data set's labels through a mechanism, its features, and its public test set. The labels go no further.
+
+    Release and ledger lie in the run directory: resuming, or training from it again, costs nothing.
+    """
+    bundle = load(dataset, data)
+    classes = bundle.labels.num_classes
+    if mechanism != NoPrivacy.name and epsilon is None:
+        raise InputError("--epsilon is missing; a typical value is 1 to 8. (--mechanism none trains without privacy.)")
+    if mechanism is None:
+        chosen = recommend(epsilon or 0.0, classes, delta=delta)
+    else:
+        chosen = calibrate(mechanism, epsilon=epsilon or 0.0, num_classes=classes, delta=delta)
+    entropy: Entropy = SecureEntropy() if seed is None else SeededEntropy(seed)
+    run.mkdir(parents=True, exist_ok=True)
+    # Rows of a bundled data set go by number, and a ledger of one run has no other to confuse them with.
+    source = ArraySource(bundle.labels, Classes(classes, bundle.label_names))
+    made = make_release(
+        source,
+        chosen,
+        data_set=dataset,
+        ledger=Ledger(run / "labels.ledger"),
+        entropy=entropy,
+        out=run / "released.parquet",
+    )
+    return Release.load(made.path), bundle.features, (bundle.test_features, bundle.test_labels)

@@ -1,0 +1,232 @@
+"""Runs from the command line: two parties, experiments, predictions, honest evaluation."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import labeldp
+from labeldp.cli import main
+from labeldp.release.classes import Classes
+from labeldp.release.files import ReleaseOptions, release_file
+
+ROWS = 2000
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["labeldp", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def parties(tmp_path):
+    """A label owner's release (two halves), and a feature owner's table in another order."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(3, 5)) * 3
+    labels = rng.integers(0, 3, ROWS)
+    features = (centres[labels] + rng.normal(size=(ROWS, 5))).astype(np.float32)
+    ids = [f"u{i}" for i in range(ROWS)]
+    pq.write_table(pa.table({"uid": ids, "y": labels}), tmp_path / "labels.parquet")
+    order = rng.permutation(ROWS)
+    columns = {f"x{j}": features[order, j] for j in range(5)}
+    pq.write_table(pa.table({"uid": [ids[i] for i in order], **columns}), tmp_path / "x.parquet")
+    for name, rows in (("train", "0:1500"), ("heldout", "1500:2000")):
+        options = ReleaseOptions(
+            label="y", classes=Classes(3), epsilon=2.0, id_column="uid", data_set="visits",
+            ledger=tmp_path / "l.ledger", rows=tuple(map(int, rows.split(":"))),
+        )  # fmt: skip
+        release_file(tmp_path / "labels.parquet", tmp_path / f"{name}.parquet", options)
+    return tmp_path, labels, ids
+
+
+def arguments(folder, **changes):
+    given = {"--release": folder / "train.parquet", "--features": folder / "x.parquet", "--id": "uid", "--out": folder / "run",
+             "--epochs": 5, "--model": "linear"} | changes  # fmt: skip
+    return ["train", *[part for pair in given.items() if pair[1] is not None for part in pair]]
+
+
+def test_two_parties(parties, cli):
+    folder, labels, ids = parties
+    code, out, _ = cli(*arguments(folder), "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["certificate"]["epsilon"] == pytest.approx(2.0)
+    assert (summary["rows_trained"], summary["rows_held_out"], summary["insecure"]) == (1350, 150, None)
+    assert abs(summary["accuracy_estimated"] - 0.95) < 5 * summary["standard_error"]
+    assert summary["accuracy_test"] is None
+    assert summary["train_flop"] == 5 * 1350 * 3 * 2 * 5 * 3
+    assert sorted(os.listdir(folder / "run")) == [
+        "config.json", "metrics.jsonl", "model.safetensors", "summary.json", "trained.parquet",
+    ]  # fmt: skip
+    assert json.loads((folder / "run" / "summary.json").read_text()) == summary
+
+    code, _, _ = cli(
+        "predict", folder / "run", "--features", folder / "x.parquet", "--id", "uid", "--out", folder / "s.parquet"
+    )
+    scores = pq.read_table(folder / "s.parquet")
+    guesses = dict(
+        zip(
+            scores.column("id").to_pylist(), np.array(scores.column("probabilities").to_pylist()).argmax(1), strict=True
+        )
+    )
+    truth = np.mean([guesses[name] == label for name, label in zip(ids[1500:], labels[1500:], strict=True)])
+    assert truth > 0.9
+
+    code, out, _ = cli("evaluate", folder / "run", "--release", folder / "heldout.parquet", "--features", folder / "x.parquet",
+                       "--id", "uid", "--json")  # fmt: skip
+    estimate = json.loads(out)
+    assert abs(estimate["accuracy_estimated"] - truth) < 5 * estimate["standard_error"]
+    assert estimate["rows"] == 500
+
+
+def test_rows_that_were_trained_on_are_refused(parties, cli):
+    folder, _, _ = parties
+    cli(*arguments(folder))
+    code, _, err = cli(
+        "evaluate",
+        folder / "run",
+        "--release",
+        folder / "train.parquet",
+        "--features",
+        folder / "x.parquet",
+        "--id",
+        "uid",
+    )
+    assert code == 2
+    assert "1,350 of these rows were trained on" in err
+
+
+def test_another_run_is_not_mixed_in(parties, cli):
+    folder, _, _ = parties
+    cli(*arguments(folder))
+    assert cli(*arguments(folder))[0] == 0  # the same again: nothing left to do
+    code, _, err = cli(*arguments(folder, **{"--epochs": 6}))
+    assert code == 2
+    assert "holds another run" in err
+
+
+def test_bad_input(parties, cli, tmp_path):
+    folder, _, _ = parties
+    table = pq.read_table(folder / "x.parquet")
+    pq.write_table(table.slice(0, 1000), folder / "few.parquet")
+    nan = np.array(table.column("x0").to_numpy())
+    nan[7] = np.nan
+    pq.write_table(table.set_column(1, "x0", pa.array(nan, from_pandas=False)), folder / "nan.parquet")
+    pq.write_table(table.append_column("city", pa.array(["a"] * ROWS)), folder / "text.parquet")
+    np.save(folder / "x.npy", np.zeros((ROWS, 5)))
+    for changes, message in (
+        ({"--features": folder / "few.parquet"}, "have no features"),
+        ({"--features": folder / "nan.parquet"}, "row 7"),
+        ({"--features": folder / "text.parquet"}, "column 'city'"),
+        ({"--features": folder / "x.npy"}, "no columns"),
+        ({"--features": folder / "x.npy", "--id": None}, "names its rows by id"),
+        ({"--features": None}, "name --release and --features"),
+        ({"--id": "nobody"}, "no column 'nobody'"),
+        ({"--release": folder / "x.parquet"}, "not a labeldp release"),
+        ({"--holdout": 1}, "--holdout"),
+        ({"--model": "magic"}, "unknown model"),
+        ({"--model": "fast"}, "for images"),
+        ({"--dataset": "digits"}, "leave out --release"),
+    ):
+        code, out, err = cli(*arguments(folder, **changes))
+        assert (code, out) == (2, ""), message
+        assert message in err
+    assert cli("predict", tmp_path / "none", "--features", folder / "x.npy", "--out", tmp_path / "o.npy")[0] == 2
+
+
+def test_positions_without_ids(tmp_path, cli):
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 2, 400)
+    np.save(tmp_path / "x.npy", (labels[:, None] * 4 + rng.normal(size=(400, 3))).astype(np.float32))
+    pq.write_table(pa.table({"row": np.arange(400), "y": labels}), tmp_path / "y.parquet")
+    cli("release", tmp_path / "y.parquet", "--label", "y", "--classes", "2", "--epsilon", "3", "--ledger", tmp_path / "l",
+        "--out", tmp_path / "r.parquet")  # fmt: skip
+    code, _out, _ = cli(
+        "train",
+        "--release",
+        tmp_path / "r.parquet",
+        "--features",
+        tmp_path / "x.npy",
+        "--out",
+        tmp_path / "run",
+        "--json",
+    )
+    assert code == 0
+    cli("predict", tmp_path / "run", "--features", tmp_path / "x.npy", "--out", tmp_path / "p.npy")
+    assert (np.load(tmp_path / "p.npy").argmax(axis=1) == labels).mean() > 0.95
+
+
+def test_experiments_release_once(tmp_path, cli):
+    command = [
+        "train",
+        "--dataset",
+        "digits",
+        "--epsilon",
+        "4",
+        "--epochs",
+        "3",
+        "--out",
+        tmp_path / "run",
+        "--threads",
+        "1",
+        "--json",
+    ]
+    code, out, _ = cli(*command)
+    assert code == 0
+    first = json.loads(out)
+    assert first["accuracy_test"] > 0.6
+    assert first["mechanism"]["name"] == "response"
+    again = json.loads(cli(*command)[1])
+    assert again["release"] == first["release"]
+    assert len(labeldp.Ledger(tmp_path / "run" / "labels.ledger").book().releases) == 1
+
+
+def test_experiments_without_privacy_say_so(tmp_path, cli):
+    code, out, _ = cli(
+        "train", "--dataset", "digits", "--mechanism", "none", "--epochs", "5", "--out", tmp_path / "run"
+    )
+    assert code == 0
+    assert "certificate  none: no privacy" in out
+    assert "INSECURE" in out
+    assert cli("train", "--dataset", "digits", "--out", tmp_path / "b")[0] == 2
+    assert cli("train", "--dataset", "moons", "--epsilon", "1", "--out", tmp_path / "c")[0] == 2
+
+
+def test_killed_and_resumed(tmp_path):
+    """A real kill -9 after some epoch; the resumed run ends where an uninterrupted one does."""
+
+    def command(folder):
+        return [sys.executable, "-m", "labeldp", "train", "--dataset", "digits", "--epsilon", "4", "--insecure-seed", "1", "--model",
+                "mlp", "--epochs", "40", "--threads", "1", "--dtype", "float32", "--out", str(folder)]  # fmt: skip
+
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = subprocess.Popen(command(killed), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    metrics = killed / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (killed / "summary.json").exists()
+    for folder in (killed, whole):
+        subprocess.run(command(folder), check=True, capture_output=True)
+    results = [json.loads((folder / "summary.json").read_text()) for folder in (killed, whole)]
+    for key in ("accuracy_test", "accuracy_estimated", "train_flop", "release"):
+        assert results[0][key] == results[1][key] or key == "release"

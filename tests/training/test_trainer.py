@@ -1,0 +1,179 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from labeldp import PrivateLabels, SecureEntropy, models
+from labeldp.errors import InputError
+from labeldp.mechanisms.plan import calibrate
+from labeldp.training.augment import flip, shift
+from labeldp.training.device import choose_device, choose_dtype
+from labeldp.training.recipe import Recipe, default_recipe
+from labeldp.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def blobs(rows=1200, classes=4, seed=0):
+    """Features around a centre for each class, and evidence from a release of their labels."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(classes, 8)) * 3
+    labels = rng.integers(0, classes, rows)
+    mechanism = calibrate("subset", epsilon=2.0, num_classes=classes)
+    observations = mechanism.observe_uncharged(PrivateLabels(labels, classes), SecureEntropy())
+    features = (centres[labels] + rng.normal(size=(rows, 8))).astype(np.float32)
+    return torch.from_numpy(features), labels, lambda chosen: mechanism.evidence(observations[chosen])
+
+
+def trainer(name="linear", **changes):
+    torch.manual_seed(0)
+    recipe = dataclasses.replace(Recipe(6, 100, 0.1), **changes)
+    return Trainer(models.build(name, (8,), 4), recipe, CPU, torch.float32)
+
+
+@pytest.mark.parametrize("name", ["linear", "mlp"])
+def test_it_learns_from_evidence_alone(name):
+    features, labels, evidence = blobs()
+    made = trainer(name)
+    made.prepare(features)
+    metrics = list(made.fit(features, np.arange(1000), evidence))
+    assert [m["epoch"] for m in metrics] == [1, 2, 3, 4, 5, 6]
+    assert metrics[-1]["loss"] < metrics[0]["loss"]
+    probabilities = made.probabilities(features[1000:])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    assert (probabilities.argmax(axis=1) == labels[1000:]).mean() > 0.95
+    assert made.flop == 6 * 1000 * 3 * 2 * (8 * 4 if name == "linear" else 8 * 256 + 256 * 4)
+
+
+def test_the_same_seed_gives_the_same_model():
+    features, _, evidence = blobs()
+    outputs = []
+    for seed in (1, 1, 2):
+        made = trainer("mlp", seed=seed)
+        made.prepare(features)
+        list(made.fit(features, np.arange(1000), evidence))
+        outputs.append(made.probabilities(features))
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert (outputs[0] != outputs[2]).any()
+
+
+def test_resumed_is_as_if_never_interrupted(tmp_path):
+    features, _, evidence = blobs()
+    whole = trainer("mlp")
+    whole.prepare(features)
+    list(whole.fit(features, np.arange(1000), evidence))
+    first = trainer("mlp")
+    first.prepare(features)
+    epochs = first.fit(features, np.arange(1000), evidence)
+    for _ in range(3):
+        next(epochs)
+    first.save(tmp_path / "model.safetensors")
+    torch.manual_seed(99)
+    second = trainer("mlp")
+    second.load(tmp_path / "model.safetensors")
+    assert second.epoch == 3
+    list(second.fit(features, np.arange(1000), evidence))
+    np.testing.assert_array_equal(second.probabilities(features), whole.probabilities(features))
+    assert second.flop == whole.flop
+
+
+def test_a_foreign_checkpoint_is_refused(tmp_path):
+    made = trainer("mlp")
+    made.save(tmp_path / "mlp.safetensors")
+    with pytest.raises(InputError, match="not a checkpoint of this model"):
+        trainer("linear").load(tmp_path / "mlp.safetensors")
+    (tmp_path / "x").write_text(json.dumps({"a": 1}))
+    with pytest.raises(InputError, match="not a checkpoint"):
+        trainer("mlp").load(tmp_path / "x")
+
+
+def test_divergence_is_said():
+    features, _, evidence = blobs()
+    made = trainer("linear", learning_rate=1e30)
+    with pytest.raises(InputError, match="diverged"):
+        list(made.fit(features, np.arange(1000), evidence))
+
+
+def test_fast_trains_on_images_and_whitens_without_labels():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 256)
+    images = rng.integers(0, 60, (256, 3, 20, 20)).astype(np.uint8)
+    images[labels == 1, :, :10] += 120
+    mechanism = calibrate("response", epsilon=4.0, num_classes=2)
+    observations = mechanism.observe_uncharged(PrivateLabels(labels, 2), SecureEntropy())
+    torch.manual_seed(0)
+    recipe = dataclasses.replace(default_recipe("fast"), epochs=4, batch_size=64, learning_rate=0.1)
+    made = Trainer(models.build("fast", (3, 20, 20), 2), recipe, CPU, torch.float32)
+    x = torch.from_numpy(images)
+    made.prepare(x)
+    whitened = made.model.whiten(made._input(x)).permute(1, 0, 2, 3).flatten(1)[:12]
+    variance = whitened.pow(2).mean(dim=1)
+    assert (variance > 0.5).all()
+    assert (variance < 1.01).all()
+    list(made.fit(x, np.arange(256), lambda rows: mechanism.evidence(observations[rows])))
+    assert (made.probabilities(x).argmax(axis=1) == labels).mean() > 0.95
+    assert not made.model.whiten.weight.requires_grad
+
+
+def test_fast_costs_what_it_says():
+    """51 MFLOP an image, forward: 6e13 FLOP are 8 epochs of CIFAR-10."""
+    made = Trainer(models.build("fast", (3, 32, 32), 10), default_recipe("fast"), CPU, torch.float32)
+    assert made._training_flop(torch.zeros(2, 3, 32, 32, dtype=torch.uint8)) * 50_000 * 8 == pytest.approx(
+        6.2e13, rel=0.03
+    )
+
+
+def test_shift_equals_image_by_image():
+    images = torch.randn(50, 3, 8, 8)
+    generator = torch.Generator().manual_seed(3)
+    moved = shift(images, 2, generator)
+    down, right = torch.randint(0, 5, (2, 50), generator=torch.Generator().manual_seed(3))
+    padded = torch.nn.functional.pad(images, (2, 2, 2, 2), mode="reflect")
+    for i in range(50):
+        torch.testing.assert_close(moved[i], padded[i, :, down[i] : down[i] + 8, right[i] : right[i] + 8])
+    assert len({(int(a), int(b)) for a, b in zip(down, right, strict=True)}) > 10
+
+
+def test_flip_mirrors_only_the_marked():
+    images = torch.randn(4, 1, 3, 3)
+    marked = torch.tensor([True, False, True, False])
+    flipped = flip(images, marked)
+    torch.testing.assert_close(flipped[1], images[1])
+    torch.testing.assert_close(flipped[0], images[0].flip(2))
+
+
+def test_devices_and_types():
+    assert choose_device("cpu") == CPU
+    assert choose_dtype(CPU) in (torch.float32, torch.bfloat16)
+    assert choose_dtype(CPU, "float32") == torch.float32
+    with pytest.raises(InputError, match="not there"):
+        choose_device("cuda:99")
+    with pytest.raises(InputError, match="--dtype takes"):
+        choose_dtype(CPU, "int8")
+
+
+@pytest.mark.parametrize("changes", [{"epochs": 0}, {"batch_size": 1}, {"learning_rate": 0.0}])
+def test_bad_recipes(changes):
+    with pytest.raises(InputError):
+        dataclasses.replace(Recipe(6, 100, 0.1), **changes)
+
+
+def test_models_by_name_and_path():
+    assert models.build("tests.training.test_trainer:made_here", (8,), 3).out_features == 3
+    for name, shape in (("fast", (8,)), ("fast", (3, 8, 8)), ("magic", (8,)), ("no.such:Thing", (8,))):
+        with pytest.raises(InputError):
+            models.build(name, shape, 3)
+
+
+def made_here(shape, num_classes):
+    return torch.nn.Linear(shape[0], num_classes)
