@@ -340,3 +340,20 @@ def test_a_file_that_changes_under_way_is_not_released(ledger, tmp_path, monkeyp
     assert not list(ledger.folder.glob("*.parquet"))
     with pytest.raises(RefusedError, match="--data-set"):
         run(ledger, source=table())
+
+
+def test_a_file_that_appears_at_out_meanwhile_is_left_alone(ledger, tmp_path, monkeypatch):
+    out = tmp_path / "out.parquet"
+    original = make._copy
+
+    def copy(path, file):
+        out.write_text("somebody else's")
+        original(path, file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "_copy", copy)
+        with pytest.raises(UnfinishedError, match="File exists"):
+            run(ledger, out=out)
+    assert out.read_text() == "somebody else's"
+    out.unlink()
+    assert not run(ledger, out=out).charged_now

@@ -67,16 +67,20 @@ def reserve(path: Path, size: int, called: Path | None = None) -> None:
         raise explain(called or path, error) from None
 
 
-def fill_and_place(temporary: Path, path: Path, write: Callable[[IO[bytes]], Any], mode: int = 0o644) -> None:
-    """Fill a reserved file, make it durable, and rename it to `path` with the usual permissions."""
+def fill_and_place(temporary: Path, path: Path, write: Callable[[IO[bytes]], Any], *, replace: bool = False) -> None:
+    """Fill a reserved file, make it durable, and move it to `path` with the usual permissions.
+
+    Unless it may `replace` a file, one that appeared there meanwhile is left alone, and said.
+    """
     try:
         with temporary.open("r+b") as file:
             write(file)
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, mode & ~_umask())
-        os.replace(temporary, path)
+        os.chmod(temporary, 0o644 & ~_umask())
+        if replace or not _link(temporary, path):
+            os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
         raise explain(path, error) from None
@@ -87,9 +91,21 @@ def place_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     temporary = temporary_beside(path)
     try:
         reserve(temporary, 0, called=path)
-        fill_and_place(temporary, path, write)
+        fill_and_place(temporary, path, write, replace=True)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    """Give the file its name only if nobody has it (a link refuses, a rename would not). False where there are no links."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    temporary.unlink()
+    return True
 
 
 def _umask() -> int:

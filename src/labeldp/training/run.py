@@ -80,7 +80,7 @@ class Job:
         device = choose_device(self.device)
         torch.manual_seed(self.recipe.seed)
         shape, classes = tuple(self.features.shape[1:]), self.release.mechanism.num_classes
-        return Trainer(models.build(self.model, shape, classes), self.recipe, device, choose_dtype(device, self.dtype))
+        return Trainer(models.build(self.model, shape, classes), self.recipe, device, _dtype(device, self.dtype, shape))
 
 
 def train(
@@ -145,7 +145,7 @@ def open_run(folder: Path, device: str = "auto", dtype: str = "auto") -> tuple[T
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{folder} is not a run of `labeldp train`.") from None
     place = choose_device(device)
-    trainer = Trainer(models.build(name, shape, classes), recipe, place, choose_dtype(place, dtype))
+    trainer = Trainer(models.build(name, shape, classes), recipe, place, _dtype(place, dtype, shape))
     trainer.load(folder / "model.safetensors")
     return trainer, config
 
@@ -178,6 +178,11 @@ def evaluate(folder: Path, release: Release, features: npt.NDArray[Any]) -> Accu
         raise InputError(f"there are {len(features):,} rows of features for {len(release):,} released rows.")
     predictions = predict(folder, features).argmax(axis=1)
     return estimate_accuracy(release.mechanism, release.observations, predictions)
+
+
+def _dtype(device: torch.device, name: str, shape: tuple[int, ...]) -> torch.dtype:
+    """Convolutions gain from bfloat16; small matrices only lose digits."""
+    return torch.float32 if name == "auto" and len(shape) != 3 else choose_dtype(device, name)
 
 
 def _match(path: Path, config: dict[str, Any]) -> None:

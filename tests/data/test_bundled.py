@@ -1,0 +1,88 @@
+import gzip
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from labeldp import PrivateLabels
+from labeldp.data.bundled import load
+from labeldp.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELDP_CACHE", str(tmp_path / "cache"))
+
+
+def encoded(image):
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "PNG")
+    return {"bytes": buffer.getvalue(), "path": None}
+
+
+def write_cifar(folder, rows=6):
+    images = np.random.default_rng(0).integers(0, 256, (rows, 32, 32, 3)).astype(np.uint8)
+    for split in ("train", "test"):
+        table = pa.table({"img": [encoded(i) for i in images], "label": list(range(rows))})
+        pq.write_table(table, folder / f"cifar10-{split}.parquet")
+    return images
+
+
+def test_digits():
+    bundle = load("digits")
+    assert (len(bundle.features), len(bundle.labels), len(bundle.test_labels)) == (1437, 1437, 360)
+    assert isinstance(bundle.labels, PrivateLabels)
+
+
+def test_cifar_from_parquet_and_from_the_cache(tmp_path):
+    images = write_cifar(tmp_path)
+    for _ in range(2):
+        bundle = load("cifar10", tmp_path)
+        np.testing.assert_array_equal(bundle.features, images.transpose(0, 3, 1, 2))
+        assert bundle.labels.reveal().tolist() == list(range(6))
+        assert bundle.test_labels.tolist() == list(range(6))
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_damaged_images_name_the_row(tmp_path):
+    write_cifar(tmp_path)
+    table = pa.table(
+        {"img": [encoded(np.zeros((32, 32, 3), np.uint8)), {"bytes": b"x", "path": None}], "label": [0, 1]}
+    )
+    pq.write_table(table, tmp_path / "cifar10-train.parquet")
+    with pytest.raises(InputError, match="row 1 of"):
+        load("cifar10", tmp_path)
+
+
+def test_fashion(tmp_path):
+    for split, rows in (("train", 5), ("t10k", 2)):
+        images = bytes(16) + bytes(range(rows)) * 784
+        (tmp_path / f"{split}-images-idx3-ubyte.gz").write_bytes(gzip.compress(images))
+        (tmp_path / f"{split}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(8) + bytes(range(rows))))
+    bundle = load("fashion", tmp_path)
+    assert bundle.features.shape == (5, 1, 28, 28)
+    assert bundle.test_labels.tolist() == [0, 1]
+
+
+def test_what_is_missing_is_said(tmp_path):
+    for name, message in (("cifar10", "put the Hugging Face"), ("moons", "choose one of")):
+        with pytest.raises(InputError, match=message):
+            load(name, tmp_path)
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "cifar100-train.parquet")
+    with pytest.raises(InputError, match="needs columns"):
+        load("cifar100", tmp_path)
+
+
+@pytest.mark.slow
+def test_the_real_cifar():
+    folder = Path(os.environ.get("LABELDP_DATA", ""))
+    if not (folder / "cifar10-test.parquet").exists():
+        pytest.skip("LABELDP_DATA has no CIFAR-10")
+    bundle = load("cifar10", folder)
+    assert bundle.features.shape == (50_000, 3, 32, 32)
+    assert np.bincount(bundle.test_labels).tolist() == [1000] * 10
