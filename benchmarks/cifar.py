@@ -1,0 +1,104 @@
+"""CIFAR from released labels with the `fast` model, as one resumable queue: most telling cells first.
+
+    python benchmarks/cifar.py --data ../shared/data [--runs runs/cifar] [--only 4] [--out benchmarks/results/cifar.json]
+
+Two processes of one thread each. A cell is one `labeldp train --dataset …` in a directory of its own; a finished cell is never
+repeated, an interrupted one goes on. Noise comes from the operating system, so another run of the queue is another draw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measuring import machine
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training."""
+
+    dataset: str
+    mechanism: str
+    epsilon: float | None
+    seed: int
+    epochs: int = 8
+
+    @property
+    def name(self) -> str:
+        budget = "" if self.epsilon is None else f"-eps{self.epsilon:g}"
+        return f"{self.dataset}-{self.mechanism}{budget}-{self.epochs}epochs-seed{self.seed}"
+
+    def command(self, data: Path, folder: Path) -> list[str]:
+        options = {
+            "--dataset": self.dataset, "--mechanism": self.mechanism, "--epsilon": self.epsilon, "--seed": self.seed,
+            "--epochs": self.epochs, "--model": "fast", "--threads": 1, "--data": data, "--out": folder,
+        }  # fmt: skip
+        given = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
+        return [sys.executable, "-m", "labeldp", "train", *given]
+
+
+QUEUE = (
+    Cell("cifar10", "subset", 1, 0),
+    Cell("cifar10", "laplace", 1, 0),
+    Cell("cifar10", "subset", 2, 0),
+    Cell("cifar10", "laplace", 2, 0),
+    Cell("cifar100", "subset", 4, 0),
+    Cell("cifar100", "laplace", 4, 0),
+    Cell("cifar10", "subset", 1, 1),
+    Cell("cifar10", "laplace", 1, 1),
+    Cell("cifar10", "subset", 2, 1),
+    Cell("cifar10", "laplace", 2, 1),
+    Cell("cifar10", "none", None, 0, epochs=38),
+)
+
+
+def run(cell: Cell, data: Path, runs: Path) -> None:
+    folder = runs / cell.name
+    if (folder / "summary.json").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log.txt").open("a", encoding="utf-8") as log:
+        subprocess.run(cell.command(data, folder), stdout=log, stderr=log, check=True)
+
+
+def collect(runs: Path, out: Path) -> list[str]:
+    """Write what is finished; return what is not."""
+    done: list[dict[str, Any]] = []
+    missing = []
+    for cell in QUEUE:
+        path = runs / cell.name / "summary.json"
+        if path.exists():
+            done.append({"cell": vars(cell), **json.loads(path.read_text(encoding="utf-8"))})
+        else:
+            missing.append(cell.name)
+    report = {"machine": machine("torch", "numpy", "labeldp"), "cells": done, "missing": missing}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    return missing
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, default=Path("runs/cifar"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/cifar.json"))
+    parser.add_argument("--only", type=int, help="the first so many cells")
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    with ThreadPoolExecutor(arguments.processes) as pool:
+        futures = {pool.submit(run, c, arguments.data, arguments.runs): c for c in QUEUE[: arguments.only]}
+        for future in as_completed(futures):
+            future.result()
+            missing = collect(arguments.runs, arguments.out)
+            print(f"{futures[future].name} is done; {len(missing)} cells are missing", flush=True)
+
+
+if __name__ == "__main__":
+    main()
