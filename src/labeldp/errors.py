@@ -39,6 +39,10 @@ class AlreadyReleasedError(RefusedError):
     """Some of these rows were released before, and this is not the same request again."""
 
 
+class LostReleaseError(LedgerError):
+    """A release was published, but the ledger's copy of it is gone or damaged."""
+
+
 class VerificationError(LedgerError):
     """The ledger, or a release that claims to come from it, is not what it was."""
 

@@ -51,6 +51,8 @@ def estimate_accuracy(
     ε = 1 and ten classes would "score" 275%.
     """
     predictions = np.asarray(predictions)
+    if predictions.ndim != 1 or predictions.dtype.kind not in "iu":
+        raise InputError("predictions are one class number a row.")
     if len(predictions) != len(observations):
         raise InputError(f"there are {len(predictions):,} predictions for {len(observations):,} rows.")
     if len(predictions) < 2:
@@ -60,7 +62,15 @@ def estimate_accuracy(
     moments = mechanism.moments()
     score = mechanism.score(observations, predictions)
     gap = moments.mean_true - moments.mean_other
+    if not gap > 0:
+        raise InputError("this mechanism's observations say nothing about the label, and so nothing about accuracy.")
     accuracy = (float(score.mean()) - moments.mean_other) / gap
     share = min(1.0, max(0.0, accuracy))
     variance = share * moments.variance_true + (1 - share) * moments.variance_other + share * (1 - share) * gap**2
-    return AccuracyEstimate(accuracy, math.sqrt(variance / len(score)) / gap, len(score), moments)
+    error = math.sqrt(variance / len(score)) / gap
+    if not -6 * error <= accuracy <= 1 + 6 * error:
+        raise InputError(
+            f"no accuracy explains these scores (they come to {accuracy:.0%} ± {error:.1%}): were these rows trained on, or is the "
+            "release of other rows?"
+        )
+    return AccuracyEstimate(accuracy, error, len(score), moments)

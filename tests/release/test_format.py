@@ -79,7 +79,7 @@ def test_the_file_says_nothing_that_depends_on_a_label(tmp_path):
         headers.append(header)
     assert headers[0] == headers[1]
     assert set(headers[0]) == {
-        "format", "labeldp", "mechanism", "certificate", "adjacency", "trust", "label_names", "rows", "first_row", "ids",
+        "format", "labeldp", "mechanism", "certificate", "adjacency", "trust", "label", "label_names", "rows", "first_row", "ids",
         "shuffled", "data_set", "insecure", "budget",
     }  # fmt: skip
 

@@ -12,7 +12,7 @@ import pytest
 import labeldp
 from labeldp import Ledger, RandomizedResponse, SecureEntropy
 from labeldp.accounting.book import PUBLISHED
-from labeldp.errors import BudgetError, FileFormatError, InputError, LedgerError
+from labeldp.errors import BudgetError, FileFormatError, InputError, LedgerError, UnfinishedError
 from labeldp.private import PrivateLabels
 from labeldp.release import make
 from labeldp.release.classes import Classes
@@ -93,7 +93,7 @@ def test_two_draws_are_never_published_under_one_charge(tmp_path, monkeypatch):
         return original(*arguments)
 
     monkeypatch.setattr(make, "_write", write)
-    with pytest.raises(LedgerError, match="another process"):
+    with pytest.raises(UnfinishedError, match="another process"):
         run(ledger)
     (release,) = ledger.book().releases.values()
     assert release.checksum == inner[1].record.checksum
@@ -156,6 +156,81 @@ def test_published_but_lost(tmp_path):
     with pytest.raises(LedgerError, match="is gone"):
         run(ledger)
     assert run(ledger, again="charge").charged_now
+    ledger.verify()
+    assert [r.state for r in ledger.book().releases.values()] == ["lost", "delivered"]
+
+
+def test_names_that_no_reader_would_accept_are_refused_before_the_charge(tmp_path):
+    ledger = Ledger(tmp_path / "l")
+    for column in ("", "user\u00a0id", "a\tb"):
+        path = tmp_path / "l.parquet"
+        pq.write_table(pa.table({column: np.arange(10), "y": np.zeros(10, int)}), path)
+        with pytest.raises(InputError, match="printable"):
+            run(ledger, TableSource(open_table(path), "y", Classes(2), column))
+    for names in ([0, 1], ["no\u00a0", "yes"]):
+        with pytest.raises(InputError, match="printable"):
+            MECHANISM.release([0, 1], data_set="v", ids=[1, 2], ledger=ledger, label_names=names)
+    assert not ledger.book().releases
+
+
+def test_another_data_sets_missing_ids_lock_nobody_out(tmp_path):
+    ledger = Ledger(tmp_path / "l")
+    run(ledger, data_set="a")
+    for path in ledger.folder.glob("ids-*.u64"):
+        path.unlink()
+    made = run(ledger, arrays(ROWS + 1), data_set="b")
+    assert "is unknown" in made.warnings[0]
+
+
+def test_protected_ids_are_not_released_insecurely_under_another_name(tmp_path):
+    ledger = Ledger(tmp_path / "l")
+    run(ledger)
+    for changes in ({"mechanism": labeldp.NoPrivacy(2)}, {"entropy": labeldp.SeededEntropy(1)}):
+        with pytest.raises(labeldp.RefusedError, match="protected by the budget of data set 'd'"):
+            run(ledger, arrays(ROWS + 1), data_set="x", **changes)
+    assert len(ledger.book().releases) == 1
+
+
+def test_a_lowered_cap_does_not_improve_the_promise(tmp_path):
+    gaussian = labeldp.Gaussian.calibrated(epsilon=1.0, num_classes=2)
+    made = run(Ledger(tmp_path / "l", budget_gaussian=(8.0, 1e-5)), mechanism=gaussian, selected=(0, 200))
+    before = made.data_set.publishable()
+    made = run(Ledger(tmp_path / "l", budget_gaussian=(1.01, 1e-5)), mechanism=gaussian, selected=(200, 400))
+    assert made.data_set.publishable() == before
+    assert made.data_set.caps.epsilon(1e-5) <= 1.01
+
+
+@pytest.mark.parametrize("error", [LedgerError("disk full"), OSError(28, "No space left on device")])
+def test_whatever_fails_after_the_charge_is_unfinished(tmp_path, monkeypatch, error):
+    ledger = Ledger(tmp_path / "l")
+
+    def fail(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "advance", fail)
+        with pytest.raises(UnfinishedError, match="nothing more is charged"):
+            run(ledger)
+    assert not run(ledger).charged_now
+
+
+def test_reordered_row_numbers_are_found(tmp_path):
+    path = run(Ledger(tmp_path / "l"), arrays(ids=False)).path
+    table = pq.read_table(path)
+    metadata = {k: v for k, v in pq.read_metadata(path).metadata.items() if k.startswith(b"labeldp")}
+    reversed_ids = table.set_column(0, table.schema.field(0), [table.column("id").to_numpy()[::-1].copy()])
+    pq.write_table(reversed_ids.replace_schema_metadata(metadata), tmp_path / "x.parquet")
+    with pytest.raises(FileFormatError, match="altered"):
+        labeldp.Release.load(tmp_path / "x.parquet")
+
+
+def test_an_altered_file_of_ids_hides_nothing(tmp_path):
+    ledger = Ledger(tmp_path / "l", budget=3.0)
+    run(ledger, selected=(0, 200))
+    (path,) = ledger.folder.glob("ids-*.u64")
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(LedgerError, match="altered"):
+        run(ledger, selected=(100, 300))
 
 
 def test_out_may_not_lie_in_the_ledgers_folder(tmp_path):

@@ -113,6 +113,58 @@ def test_rows_that_were_trained_on_are_refused(parties, cli):
     assert "1,350 of these rows were trained on" in err
 
 
+def test_evaluate_is_not_fooled(parties, cli):
+    """Ids of another type or under another data set's name, other classes, the label among the features."""
+    folder, labels, ids = parties
+    cli(*arguments(folder))
+
+    def evaluated(name, ids, **changes):
+        release = labeldp.RandomizedResponse.calibrated(epsilon=2.0, num_classes=changes.pop("classes", 3)).release(
+            labels[: len(ids)], data_set=name, ids=ids, ledger=folder / f"{name}.ledger", **changes
+        )
+        release.save(folder / f"{name}.parquet")
+        return cli(
+            "evaluate",
+            folder / "run",
+            "--release",
+            folder / f"{name}.parquet",
+            "--features",
+            folder / "x.parquet",
+            "--id",
+            "uid",
+        )
+
+    code, _, err = evaluated("other-name", ids[:1000])
+    assert (code, "were trained on" in err) == (2, True)
+    code, _, err = evaluated("more", ids[1500:], classes=5)
+    assert (code, "other classes" in err) == (2, True)
+    code, _, err = evaluated("renamed", ids[1500:], label_names=["a", "b", "c"])
+    assert (code, "other classes" in err) == (2, True)
+
+
+def test_the_label_is_no_feature(parties, cli):
+    folder, labels, _ids = parties
+    table = pq.read_table(folder / "x.parquet")
+    pq.write_table(table.append_column("y", pa.array(labels)), folder / "with.parquet")
+    code, _, err = cli(*arguments(folder, **{"--features": folder / "with.parquet"}))
+    assert (code, "leave it out" in err) == (2, True)
+    cli(*arguments(folder))
+    code, _, err = cli(
+        "predict", folder / "run", "--features", folder / "with.parquet", "--id", "uid", "--out", folder / "s.npy"
+    )
+    assert (code, "leave it out" in err) == (2, True)
+
+
+def test_a_cut_line_of_metrics_is_no_obstacle(parties, cli):
+    folder, _, _ = parties
+    cli(*arguments(folder))
+    metrics = folder / "run" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text() + '{"epoch": 9, "lo')
+    (folder / "run" / "summary.json").unlink()
+    assert cli(*arguments(folder))[0] == 0
+    assert json.loads((folder / "run" / "summary.json").read_text())["epochs"] == 5
+
+
 def test_another_run_is_not_mixed_in(parties, cli):
     folder, _, _ = parties
     cli(*arguments(folder))

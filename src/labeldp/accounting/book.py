@@ -9,12 +9,13 @@ from typing import Any
 
 from labeldp.accounting.cost import Cost
 from labeldp.accounting.journal import Entry
-from labeldp.accounting.rows import Rows, heaviest, rows_from_json
+from labeldp.accounting.rows import Rows, heaviest, highest, rows_from_json
 from labeldp.errors import LedgerError
 
 # A release's life; each state is durable before the next step begins.
 CHARGED, COMPLETE, PUBLISHED, DELIVERED = "charged", "complete", "published", "delivered"
-STATES = (CHARGED, COMPLETE, PUBLISHED, DELIVERED)
+LOST = "lost"  # published, and its file gone: the charge stands, and it is over
+STATES = (CHARGED, COMPLETE, PUBLISHED, DELIVERED, LOST)
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class DataSet:
     fingerprint: Fingerprint
     caps: Cost | None
     delta: float = 0.0  # the δ at which the caps are stated
+    promised: Cost = field(default_factory=Cost)  # the highest caps under which anything was charged
     unprotected: str | None = None
     raised: list[dict[str, Any]] = field(default_factory=list)
     releases: list[ReleaseRecord] = field(default_factory=list)
@@ -84,14 +86,19 @@ class DataSet:
         most = Cost()
         for release in self.releases:
             here = self.spent_on(release.rows)
-            most = Cost(*(max(a, b) for a, b in zip(most.numbers(), here.numbers(), strict=True)))
+            most = highest(most, here)
         return most
 
     def publishable(self) -> dict[str, float] | None:
-        """The (ε, δ) that may be published about all releases together, whatever they turn out to be: that of the caps."""
+        """The (ε, δ) that may be published about all releases together, whatever they turn out to be: that of the caps.
+
+        Of the highest that were ever in force: a cap that is lowered after seeing releases limits what comes, and does not
+        make a better promise about what was.
+        """
         if self.caps is None:
             return None
-        return {"epsilon": self.caps.epsilon(self.delta), "delta": self.delta if self.caps.gaussian else 0.0}
+        most = highest(self.promised, self.caps)
+        return {"epsilon": most.epsilon(self.delta), "delta": self.delta if most.gaussian else 0.0}
 
     def budget_json(self) -> dict[str, Any]:
         """For a release's metadata: the caps, what they amount to, and every time they were raised."""
@@ -143,6 +150,8 @@ def _apply(book: Book, entry: Entry, folder: Path) -> None:
             Cost.from_json(body["cost"]) if body["cost"] else None, body["request"], body["insecure"], body["at"],
         )  # fmt: skip
         book.releases[entry.number] = release
-        book.data_sets[release.data_set].releases.append(release)
+        data_set = book.data_sets[release.data_set]
+        data_set.releases.append(release)
+        data_set.promised = highest(data_set.promised, data_set.caps or Cost())
     else:
         raise ValueError(entry.kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ class RowIds:
             hashes = np.memmap(path, dtype="<u8", mode="r")
         except (OSError, ValueError):
             raise LedgerError(f"{path}, which belongs to the ledger, is missing or unreadable.") from None
-        if len(hashes) != self.count:
+        if len(hashes) != self.count or hashlib.sha256(hashes.data).hexdigest()[:32] != self.digest:
             raise LedgerError(f"{path}, which belongs to the ledger, was altered.")
         return hashes
 
@@ -66,6 +67,11 @@ def rows_from_json(data: dict[str, Any], folder: Path) -> Rows:
     if data["by"] == "number":
         return RowNumbers(data["start"], data["stop"])
     return RowIds(data["count"], data["digest"], folder)
+
+
+def highest(a: Cost, b: Cost) -> Cost:
+    """The larger of two costs, number by number."""
+    return Cost(*(max(x, y) for x, y in zip(a.numbers(), b.numbers(), strict=True)))
 
 
 def overlap(a: Rows, b: Rows) -> bool:
@@ -81,7 +87,7 @@ def heaviest(rows: Rows, earlier: Iterable[tuple[Rows, Cost]]) -> Cost:
         total = Cost()
         for i in covering:
             total = total + paid[i][1]
-        most = Cost(*(max(a, b) for a, b in zip(most.numbers(), total.numbers(), strict=True)))
+        most = highest(most, total)
     return most
 
 

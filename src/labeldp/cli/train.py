@@ -109,12 +109,14 @@ def predict(
 ) -> None:
     """Write a trained model's class probabilities for new rows."""
     from labeldp.data.features import read_features
+    from labeldp.training.run import open_run
     from labeldp.training.run import predict as run
     from labeldp.training.scores import write_scores
 
     if features is None:
         raise InputError("--features is missing.")
     read = read_features(features, id_column)
+    read.refuse_label(open_run(folder)[1]["label"])
     write_scores(out, read.ids, run(folder, read.values, device))
     typer.echo(f"{out}: probabilities of {len(read.ids):,} rows")
 
@@ -157,6 +159,7 @@ def _joined(release: Path, features: Path, id_column: str | None) -> tuple[Relea
     from labeldp.release import Release
 
     loaded, read = Release.load(release), read_features(features, id_column)
+    read.refuse_label(loaded.header["label"])
     if id_column is None:
         if loaded.header["ids"] is not None:
             raise InputError("the release names its rows by id: name the features' id column with --id.")

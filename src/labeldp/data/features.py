@@ -20,6 +20,14 @@ class Features:
 
     values: npt.NDArray[Any]
     ids: npt.NDArray[Any]
+    columns: tuple[str, ...] = ()
+
+    def refuse_label(self, label: str | None) -> None:
+        """The released label must not be among the features: a model that sees it keeps no promise."""
+        if label is not None and label in self.columns:
+            raise InputError(
+                f"the features have a column {label!r}, which is what the released labels are called; leave it out."
+            )
 
 
 def read_features(path: Path, id_column: str | None = None) -> Features:
@@ -29,15 +37,16 @@ def read_features(path: Path, id_column: str | None = None) -> Features:
             raise InputError(f"{path} has no columns, and so no {id_column!r}; use Parquet or CSV to join by id.")
         values = _from_numpy(path)
         ids: npt.NDArray[Any] = np.arange(len(values))
+        columns: tuple[str, ...] = ()
     else:
-        values, ids = _from_table(path, id_column)
+        values, ids, columns = _from_table(path, id_column)
     if values.ndim < 2 or len(values) == 0:
         raise InputError(f"{path} must hold one row of features for each example; it holds shape {values.shape}.")
     if values.dtype.kind == "f":
         bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
         if bad.any():
             raise InputError(f"row {int(np.argmax(bad))} of {path} holds a feature that is NaN or infinite.")
-    return Features(values, ids)
+    return Features(values, ids, columns)
 
 
 def _from_numpy(path: Path) -> npt.NDArray[Any]:
@@ -62,7 +71,7 @@ def _from_numpy(path: Path) -> npt.NDArray[Any]:
     return values if values.dtype == np.uint8 else values.astype(np.float32)
 
 
-def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[str, ...]]:
     table = open_table(path)
     if id_column is not None and id_column not in table.columns:
         raise InputError(f"{path} has no column {id_column!r}; its columns are {', '.join(table.columns[:12])}.")
@@ -76,7 +85,7 @@ def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], np
     if not blocks:
         raise InputError(f"{path} has no rows.")
     values = np.concatenate(blocks)
-    return values, np.concatenate(ids) if ids else np.arange(len(values))
+    return values, np.concatenate(ids) if ids else np.arange(len(values)), tuple(names)
 
 
 def _numbers(path: Path, batch: Any, names: list[str], *, text: bool) -> npt.NDArray[np.float32]:

@@ -27,8 +27,9 @@ class Classes:
         if self.names is not None:
             if len(self.names) != self.count:
                 raise InputError(f"{self.count} classes need {self.count} names; got {len(self.names)}.")
-            if len(set(self.names)) != len(self.names) or "" in self.names:
-                raise InputError("class names must differ from each other and not be empty.")
+            text = all(isinstance(name, str) and name and name.isprintable() for name in self.names)
+            if not text or len(set(self.names)) != len(self.names):
+                raise InputError("class names must differ from each other, be printable text, and not be empty.")
 
     @classmethod
     def parse(cls, text: str) -> Classes:

@@ -137,11 +137,27 @@ def read(path: Path) -> tuple[dict[str, Any], Mechanism, Any | None, npt.NDArray
     ids = None if by_number else table.column("id").combine_chunks()
     if ids is not None and (isinstance(ids, pa.ChunkedArray) or ids.null_count or not is_id(ids.type)):
         raise _altered(path)
+    if by_number and not _ids_are_row_numbers(path, header["first_row"]):
+        raise _altered(path)
     checksum = _Checksum(header)
     checksum.add(ids, observations)
     if checksum.hexdigest().encode() != metadata.get(_CHECKSUM) or not mechanism.valid(observations):
         raise _altered(path)
     return header, mechanism, ids, observations, checksum.hexdigest()
+
+
+def _ids_are_row_numbers(path: Path, first: int) -> bool:
+    """Whether the id column, which the checksum leaves out here, counts the rows of the source."""
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(columns=["id"], batch_size=1 << 20):
+                ids = batch.column(0).to_numpy(zero_copy_only=False)
+                if not np.array_equal(ids, np.arange(first, first + len(ids))):
+                    return False
+                first += len(ids)
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError):
+        return False
+    return True
 
 
 def _altered(path: Path) -> FileFormatError:
@@ -159,7 +175,7 @@ def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechan
         raise FileFormatError(f"{path} has a damaged description.") from None
     if not isinstance(version, int) or version > FORMAT:
         raise FileFormatError(f"{path} was made by a newer labeldp (format {version!r}); update to read it.")
-    if not _is_header(header):
+    if not is_header(header):
         raise FileFormatError(f"{path} has a damaged description.")
     try:
         return header, mechanism_from_json(header["mechanism"])
@@ -167,7 +183,7 @@ def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechan
         raise FileFormatError(f"{path} describes a mechanism that cannot be: {error}") from None
 
 
-def _is_header(header: Any) -> bool:
+def is_header(header: Any) -> bool:
     """Whether every field that is ever used is there and of its kind. Text is printed to people: it must be printable."""
 
     def text(value: Any) -> bool:
@@ -187,7 +203,7 @@ def _is_header(header: Any) -> bool:
     return (
         all(isinstance(header.get(key), int) and header[key] >= 0 for key in ("rows", "first_row"))
         and all(text(header.get(key)) for key in ("data_set", "made", "trust", "adjacency", "labeldp"))
-        and text_or_null(header.get("insecure"))
+        and all(text_or_null(header.get(key)) for key in ("insecure", "label"))
         and isinstance(header.get("shuffled"), bool)
         and (names is None or (isinstance(names, list) and all(text(name) for name in names)))
         and (ids is None or (isinstance(ids, dict) and text(ids.get("column"))))

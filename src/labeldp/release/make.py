@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from labeldp.accounting.book import COMPLETE, DELIVERED, PUBLISHED, DataSet, ReleaseRecord
+from labeldp.accounting.book import COMPLETE, DELIVERED, LOST, PUBLISHED, DataSet, ReleaseRecord
 from labeldp.accounting.filter import Request, check_name
 from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy
-from labeldp.errors import InputError, LedgerError, UnfinishedError
+from labeldp.errors import InputError, LedgerError, LostReleaseError, UnfinishedError
 from labeldp.mechanisms import Mechanism
 from labeldp.release import format as files
 from labeldp.release.place import (
@@ -38,7 +38,7 @@ from labeldp.release.place import (
 )
 from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey
-from labeldp.release.statement import familiar_ids, header_for, request_for
+from labeldp.release.statement import check_statable, familiar_ids, header_for, request_for
 
 _PIECE_BYTES = 1 << 24
 _METADATA_BYTES = 1 << 20  # room for footers and row-group headers, beside the rows themselves
@@ -80,20 +80,24 @@ def make_release(
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
         delivered = _stated(out) if out is not None else None
         request = request_for(source, mechanism, survey, data_set, entropy, again, shuffle, delivered)
+        check_statable(source, mechanism, survey, data_set, shuffle)
         earlier = _look(ledger, request)
         done = earlier is not None and earlier.reached(PUBLISHED)
-        if out is not None and look_up(out) and not (earlier and done and delivered == earlier.checksum):
+        warnings = () if done else familiar_ids(ledger.book(), request)
+        if out is not None and os.path.lexists(out) and not (earlier and done and delivered == earlier.checksum):
             raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
         _reserve_room(0 if done else _size(survey, mechanism), scratch, out_temporary, shuffle)
         record = ledger.charge(request)
-        book = ledger.book()
-        made = Made(
-            ledger.kept(record), record, book.data_sets[data_set], charged_now=earlier is None,
-            resumed=earlier is not None and not done, warnings=() if done else familiar_ids(book, request),
-        )  # fmt: skip
         try:
+            book = ledger.book()
+            made = Made(
+                ledger.kept(record), record, book.data_sets[data_set], charged_now=earlier is None,
+                resumed=earlier is not None and not done, warnings=warnings,
+            )  # fmt: skip
             if not record.reached(PUBLISHED):
-                header = header_for(source, mechanism, survey, record, book, shuffle)
+                header = header_for(
+                    source, mechanism, survey, record, made.data_set.budget_json(), book.ledger, shuffle
+                )
                 parts = _observed(source, mechanism, survey, entropy)
                 if shuffle:
                     parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
@@ -104,12 +108,15 @@ def make_release(
             _finish_rename(made)
             if out is not None and out_temporary is not None and delivered != record.checksum:
                 fill_and_place(out_temporary, out, lambda file: _copy(made.path, file))
-        except InputError as error:
+            if not record.reached(DELIVERED):
+                ledger.advance(record, DELIVERED)
+        except LostReleaseError:
+            raise
+        except (InputError, LedgerError, OSError) as error:
+            what = explain(made.path, error) if isinstance(error, OSError) else error
             raise UnfinishedError(
-                f"{error} The release is charged (entry {record.number}): the same command finishes it, and nothing more is charged."
+                f"{what} The release is charged (entry {record.number}): the same command finishes it, and nothing more is charged."
             ) from None
-        if not record.reached(DELIVERED):
-            ledger.advance(record, DELIVERED)
         return made
 
 
@@ -156,8 +163,9 @@ def _look(ledger: Ledger, request: Request) -> ReleaseRecord | None:
     earlier = ledger.look(request)
     if earlier is None or request.again is None or not earlier.reached(PUBLISHED) or earlier.reached(DELIVERED):
         return earlier
-    if not ledger.kept(earlier).exists() and not _partial(ledger.kept(earlier)).exists():
-        ledger.advance(earlier, DELIVERED)
+    kept = ledger.kept(earlier)
+    if earlier.checksum not in (_stated(kept), _stated(_partial(kept))):
+        ledger.advance(earlier, LOST)
         return ledger.look(request)
     return earlier
 
@@ -258,12 +266,12 @@ def _finish_rename(made: Made) -> None:
             os.replace(_partial(made.path), made.path)
             sync_folder(made.path.parent)
         except FileNotFoundError:
-            raise LedgerError(
+            raise LostReleaseError(
                 f"release {made.record.number} was published on {made.record.made}, but its file {made.path} is gone. Put it "
                 "back from a backup or from whoever received it, or add `--again charge` for a new one."
             ) from None
     if _stated(made.path) != made.record.checksum:
-        raise LedgerError(f"{made.path} is not the file that was released: it was altered or damaged.")
+        raise LostReleaseError(f"{made.path} is not the file that was released: it was altered or damaged.")
 
 
 def _copy(path: Path, file: IO[bytes]) -> None:

@@ -9,9 +9,10 @@ from labeldp.accounting.book import Book, ReleaseRecord
 from labeldp.accounting.filter import Request
 from labeldp.accounting.rows import shared_ids
 from labeldp.entropy import Entropy
+from labeldp.errors import InputError, LedgerError, RefusedError
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.release.core import certificate_json
-from labeldp.release.format import FORMAT
+from labeldp.release.format import FORMAT, is_header
 from labeldp.release.source import Source, Survey
 
 
@@ -37,7 +38,13 @@ def request_for(
 
 
 def header_for(
-    source: Source, mechanism: Mechanism, survey: Survey, record: ReleaseRecord, book: Book, shuffle: bool
+    source: Source,
+    mechanism: Mechanism,
+    survey: Survey,
+    record: ReleaseRecord,
+    budget: dict[str, Any],
+    ledger_id: str,
+    shuffle: bool,
 ) -> dict[str, Any]:
     """All that a release says beside its rows."""
     return {
@@ -47,6 +54,7 @@ def header_for(
         "certificate": certificate_json(mechanism, record.insecure),  # for readers; computed anew on loading
         "adjacency": "one label replaced",
         "trust": "local",
+        "label": source.label_column,
         "label_names": list(source.classes.names) if source.classes.names else None,
         "rows": survey.stop - survey.start,
         "first_row": survey.start,
@@ -54,18 +62,40 @@ def header_for(
         "shuffled": shuffle,
         "data_set": record.data_set,
         "insecure": record.insecure,
-        "budget": book.data_sets[record.data_set].budget_json(),
+        "budget": budget,
         "made": record.made,
-        "ledger": {"id": book.ledger, "entry": record.number, "head": record.head},
+        "ledger": {"id": ledger_id, "entry": record.number, "head": record.head},
     }
 
 
+def check_statable(source: Source, mechanism: Mechanism, survey: Survey, data_set: str, shuffle: bool) -> None:
+    """Whether a reader will accept what the file is going to say; asked before anything is charged for it."""
+    record = ReleaseRecord(0, "draft", data_set, survey.rows, None, {}, None, "draft")
+    budget: dict[str, Any] = {"caps": None, "publishable": None, "raised": []}
+    if not is_header(header_for(source, mechanism, survey, record, budget, "draft", shuffle)):
+        raise InputError("the names of the label and id columns must be printable text, and not empty.")
+
+
 def familiar_ids(book: Book, request: Request) -> tuple[str, ...]:
-    """Ids that the ledger knows from other data sets. They may be other people's; it cannot tell."""
+    """Warnings of ids that the ledger knows from other data sets. They may be other people's; it cannot tell.
+
+    An insecure release of ids that another data set's budget protects is refused outright.
+    """
     warnings = []
     for other in book.data_sets.values():
-        shared = max((shared_ids(request.rows, r.rows) for r in other.releases), default=0)
-        if other.name != request.data_set and shared:
+        if other.name == request.data_set:
+            continue
+        try:
+            shared = max((shared_ids(request.rows, release.rows) for release in other.releases), default=0)
+        except LedgerError as error:
+            warnings.append(f"{error} Whether these ids are also in data set {other.name!r} is unknown.")
+            continue
+        if shared and request.insecure and other.unprotected is None:
+            raise RefusedError(
+                f"{shared:,} of these ids are protected by the budget of data set {other.name!r}, which an insecure release "
+                f"({request.insecure}) would void. Use another --ledger for experiments with other people's ids."
+            )
+        if shared:
             warnings.append(
                 f"{shared:,} of these ids are known to the ledger from data set {other.name!r}. If they are the same people and the "
                 "same labels, this spends outside that budget."

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,8 @@ class Job:
         """Positions to train on, and positions held out; drawn without looking at anything but the seed."""
         order = np.random.default_rng(self.recipe.seed).permutation(len(self.release))
         held_out = round(self.holdout * len(order))
+        if len(order) - held_out < 2:
+            raise InputError(f"--holdout {self.holdout:g} leaves too few of the {len(order):,} rows to train on.")
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def config(self) -> dict[str, Any]:
@@ -66,6 +69,7 @@ class Job:
         return {
             "release": self.release.checksum,
             "data_set": self.release.data_set,
+            "label": self.release.header["label"],
             "model": self.model,
             "num_classes": self.release.mechanism.num_classes,
             "label_names": self.release.header["label_names"],
@@ -104,9 +108,10 @@ def train(
     _write_trained(folder / "trained.parquet", job.release, rows)
     start, before = time.perf_counter(), _seconds(folder / "metrics.jsonl", trainer.epoch)
     for metrics in trainer.fit(features, rows, job.release.evidence):
+        _append(
+            folder / "metrics.jsonl", metrics
+        )  # before the checkpoint: killed in between, the epoch is done and noted again
         trainer.save(checkpoint)
-        with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(metrics) + "\n")
         progress(metrics)
     seconds = before + time.perf_counter() - start
     estimate = None
@@ -164,11 +169,16 @@ def predict(
 
 def evaluate(folder: Path, release: Release, features: npt.NDArray[Any]) -> AccuracyEstimate:
     """Accuracy on released rows that this run has not trained on; rows that it has are refused."""
+    _, config = open_run(folder)
+    if (release.mechanism.num_classes, release.header["label_names"]) != (config["num_classes"], config["label_names"]):
+        raise InputError("this release has other classes (or the same in another order) than the run was trained with.")
     trained = pq.read_table(folder / "trained.parquet")
     about = json.loads(trained.schema.metadata[b"labeldp"])
-    if about["data_set"] == release.data_set:
-        seen = set(trained.column("id").to_pylist())
-        again = [i for i, row in enumerate(release.ids.tolist()) if row in seen]
+    by_id = release.header["ids"] is not None
+    # Ids name people whatever the data set is called; row numbers mean something within one data set only.
+    if by_id == about["by_id"] and (by_id or about["data_set"] == release.data_set):
+        seen = {str(name) for name in trained.column("id").to_pylist()}
+        again = [i for i, name in enumerate(release.ids.tolist()) if str(name) in seen]
         if again:
             raise InputError(
                 f"{len(again):,} of these rows were trained on (the first at position {again[0]}): an accuracy on them would be "
@@ -199,17 +209,27 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
 
 
 def _write_trained(path: Path, release: Release, rows: npt.NDArray[np.int64]) -> None:
-    about = {b"labeldp": json.dumps({"data_set": release.data_set}).encode()}
+    facts = {"data_set": release.data_set, "by_id": release.header["ids"] is not None}
+    about = {b"labeldp": json.dumps(facts).encode()}
     table = pa.table({"id": pa.array(release.ids[rows])}).replace_schema_metadata(about)
     place_file(path, lambda file: pq.write_table(table, file))
 
 
+def _append(path: Path, metrics: dict[str, Any]) -> None:
+    """One line more; a line that a kill cut short is ended first."""
+    whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(("" if whole else "\n") + json.dumps(metrics) + "\n")
+
+
 def _seconds(path: Path, epochs: int) -> float:
     """What the epochs that are done already took."""
-    if not path.exists():
-        return 0.0
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return float(sum(line["seconds"] for line in lines if line["epoch"] <= epochs))
+    took: dict[int, float] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with suppress(ValueError, KeyError, TypeError):
+            metrics = json.loads(line)
+            took[int(metrics["epoch"])] = float(metrics["seconds"])
+    return sum(seconds for epoch, seconds in took.items() if epoch <= epochs)
 
 
 def _accuracy(trainer: Trainer, features: npt.NDArray[Any], labels: npt.NDArray[np.int64]) -> float:
