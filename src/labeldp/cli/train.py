@@ -44,6 +44,7 @@ def train(
     epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the rows.")] = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", help="Rows a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At its peak.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the training; never of the noise.")] = 0,
     holdout: Annotated[float, typer.Option("--holdout", help="The share of rows that is held out to estimate accuracy.")] = 0.1,
     device: DeviceOption = "auto",
@@ -58,6 +59,7 @@ def train(
     An experiment: labeldp train --dataset cifar10 --epsilon 2 --mechanism laplace --out run/
     """
     from labeldp.training.recipe import default_recipe
+    from labeldp.training.recipe import preset as by_name
     from labeldp.training.run import Job
     from labeldp.training.run import train as run
 
@@ -66,6 +68,10 @@ def train(
 
         torch.set_num_threads(max(1, threads))
     public_test = None
+    if preset is not None:
+        row = by_name(preset)
+        dataset, model = dataset or row.dataset, model or row.model
+        mechanism, epsilon = mechanism or row.mechanism, row.epsilon if epsilon is None else epsilon
     if dataset is not None:
         if release is not None or features is not None:
             raise InputError("--dataset brings its own features and labels; leave out --release and --features.")
@@ -77,7 +83,7 @@ def train(
     else:
         loaded, values = _joined(release, features, id_column)
     name = model or ("fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear")
-    usual = default_recipe(name)
+    usual = default_recipe(name) if preset is None else by_name(preset).recipe
     recipe = replace(
         usual,
         epochs=usual.epochs if epochs is None else epochs,

@@ -10,8 +10,10 @@ from torch import nn
 from labeldp.errors import InputError
 from labeldp.models.fast import FastNet
 from labeldp.models.heads import MLP, Linear
+from labeldp.models.resnet import ResNet18
+from labeldp.models.wide_resnet import WideResNet
 
-NAMES = ("fast", "linear", "mlp")
+NAMES = ("fast", "linear", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
 
 
 def build(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
@@ -23,11 +25,15 @@ def build(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
         return Linear(size, num_classes)
     if name == "mlp":
         return MLP(size, num_classes)
+    if name not in NAMES:
+        return _imported(name)(shape, num_classes)
+    if len(shape) != 3 or min(shape[1:]) < 17:
+        raise InputError(f"the model {name!r} is for images of at least 17 × 17 pixels; these features are {shape}.")
     if name == "fast":
-        if len(shape) != 3 or min(shape[1:]) < 17:
-            raise InputError(f"the model 'fast' is for images of at least 17 × 17 pixels; these features are {shape}.")
         return FastNet(num_classes, in_channels=shape[0])
-    return _imported(name)(shape, num_classes)
+    if name == "resnet18":
+        return ResNet18(num_classes, in_channels=shape[0])
+    return WideResNet(num_classes, int(name.removeprefix("wide-resnet-28-")), in_channels=shape[0])
 
 
 def _imported(name: str) -> Callable[[tuple[int, ...], int], nn.Module]:

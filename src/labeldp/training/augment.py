@@ -11,11 +11,12 @@ def shift(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
     """Each image moved by up to `most` pixels in both directions, its border reflected (a random crop of a padded image)."""
     n, _, height, width = images.shape
     padded = functional.pad(images, (most,) * 4, mode="reflect")
-    down, right = torch.randint(0, 2 * most + 1, (2, n), generator=generator)
-    rows = (down[:, None] + torch.arange(height))[:, None, :, None]
-    columns = (right[:, None] + torch.arange(width))[:, None, None, :]
-    batch = torch.arange(n)[:, None, None, None]
-    channels = torch.arange(images.shape[1])[None, :, None, None]
+    device = images.device
+    down, right = torch.randint(0, 2 * most + 1, (2, n), generator=generator).to(device)
+    rows = (down[:, None] + torch.arange(height, device=device))[:, None, :, None]
+    columns = (right[:, None] + torch.arange(width, device=device))[:, None, None, :]
+    batch = torch.arange(n, device=device)[:, None, None, None]
+    channels = torch.arange(images.shape[1], device=device)[None, :, None, None]
     return padded[batch, channels, rows, columns]
 
 

@@ -50,17 +50,11 @@ class Trainer:
         }
         trained = [p for p in self.model.parameters() if p.requires_grad]
         rate = self.recipe.learning_rate
+        decay = self.recipe.weight_decay
+        norm_rate, norm_decay = rate * self.recipe.norm_rate, decay if self.recipe.norm_decay else 0.0
         groups = [
-            {
-                "params": [p for p in trained if id(p) not in norms],
-                "rate": rate,
-                "weight_decay": self.recipe.weight_decay,
-            },
-            {
-                "params": [p for p in trained if id(p) in norms],
-                "rate": rate * self.recipe.norm_rate,
-                "weight_decay": 0.0,
-            },
+            {"params": [p for p in trained if id(p) not in norms], "rate": rate, "weight_decay": decay},
+            {"params": [p for p in trained if id(p) in norms], "rate": norm_rate, "weight_decay": norm_decay},
         ]
         return [group for group in groups if group["params"]]
 
@@ -97,7 +91,9 @@ class Trainer:
             self.model.train()
             for step in range(steps):
                 chosen = rows[order[step * len(order) // steps : (step + 1) * len(order) // steps].numpy()]
-                self._set_rate(self.epoch * steps + step, steps * self.recipe.epochs)
+                factor = self.recipe.rate(self.epoch * steps + step, steps)
+                for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+                    group["lr"] = rate * factor
                 x = self._augmented(features[torch.from_numpy(chosen)], mirrored[torch.from_numpy(chosen)], generator)
                 with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
                     logits = self.model(x)
@@ -113,20 +109,16 @@ class Trainer:
                 raise InputError(f"the training diverged in epoch {self.epoch}; a lower --learning-rate helps.")
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
 
-    def _set_rate(self, step: int, total: int) -> None:
-        """A triangle: up to the peak in the first `warmup` of the steps, then down to zero."""
-        done, peak = (step + 0.5) / total, self.recipe.warmup
-        factor = done / peak if done < peak else (1 - done) / (1 - peak)
-        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * factor
-
     def _augmented(self, x: Tensor, mirrored: Tensor, generator: torch.Generator) -> Tensor:
         x = self._input(x)
         if x.ndim == 4 and self.recipe.shift:
             x = shift(x, self.recipe.shift, generator)
         if x.ndim == 4 and self.recipe.flip:
-            # Every image is mirrored every other epoch: half of what a coin would show it twice is new.
-            x = flip(x, mirrored ^ bool(self.epoch % 2))
+            if self.recipe.mirror == "coin":
+                mirrored = torch.rand(len(x), generator=generator) < 0.5
+            else:  # every image is mirrored every other epoch: half of what a coin would show it twice is new
+                mirrored = mirrored ^ bool(self.epoch % 2)
+            x = flip(x, mirrored.to(x.device))
         return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
 
     @torch.no_grad()
@@ -138,7 +130,7 @@ class Trainer:
             x = self._input(features[start : start + batch])
             with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
                 logits = self.model(x).float()
-                if x.ndim == 4 and self.recipe.flip:
+                if x.ndim == 4 and self.recipe.flip and self.recipe.mirror == "alternate":
                     logits = (logits + self.model(x.flip(3)).float()) / 2
             parts.append(torch.softmax(logits, dim=-1).cpu())
         return torch.cat(parts).numpy()
