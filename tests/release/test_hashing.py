@@ -80,6 +80,15 @@ def test_where_batches_end_leaves_no_trace(name, data):
     assert digest(whole) != digest(whole, key=OTHER_KEY)
 
 
+def spelled(value):
+    """A value's text; a struct's does not depend on the order in which its fields were drawn."""
+    if isinstance(value, dict):
+        return repr(sorted((key, spelled(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return repr([spelled(item) for item in value])
+    return repr(value)
+
+
 @pytest.mark.parametrize("name", COLUMNS)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
@@ -90,9 +99,9 @@ def test_every_value_and_its_place_count(name, data):
     other = data.draw(st.none() | cells)
     changed = [*values[:place], other, *values[place + 1 :]]
     before, after = make(kind, values), make(kind, changed)
-    assert (digest(before) == digest(after)) == (repr(values) == repr(changed))
+    assert (digest(before) == digest(after)) == (spelled(values) == spelled(changed))
     turned = values[place:] + values[:place]
-    assert (digest(before) == digest(make(kind, turned))) == (repr(values) == repr(turned))
+    assert (digest(before) == digest(make(kind, turned))) == (spelled(values) == spelled(turned))
     assert digest(before) != digest(make(kind, [*values, other]))
 
 
