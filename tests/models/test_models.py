@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -49,9 +50,7 @@ def test_every_preset_builds_and_takes_its_first_step(name):
     trainer = Trainer(models.build(preset.model, (3, 32, 32), classes), recipe, torch.device("cpu"), torch.float32)
     images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
     trainer.prepare(images)
-    (metrics,) = trainer.fit(
-        images, __import__("numpy").arange(2), lambda rows: torch.zeros(len(rows), classes).numpy()
-    )
+    (metrics,) = trainer.fit(images, np.arange(2), lambda rows: torch.zeros(len(rows), classes).numpy())
     assert metrics["epoch"] == 1
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import traceback
+from contextlib import nullcontext
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +84,7 @@ def test_a_link_to_the_ledger_is_the_ledger(tmp_path):
 def test_two_draws_are_never_published_under_one_charge(tmp_path, monkeypatch):
     """Should the lock fail, the second to finish is refused by the ledger itself."""
     ledger = Ledger(tmp_path / "l")
-    monkeypatch.setattr(Ledger, "lock", lambda self, name: __import__("contextlib").nullcontext(_folder(tmp_path)))
+    monkeypatch.setattr(Ledger, "lock", lambda self, name: nullcontext(_folder(tmp_path)))
     original, inner = make._write, []
 
     def write(*arguments):
