@@ -61,6 +61,7 @@ def test_every_command_and_option_is_documented():
         "train",
         "predict",
         "evaluate",
+        "download",
     ):
         assert f"labeldp {name}" in guide
 

@@ -35,7 +35,7 @@ def test_it_is_shown_on_request(failing, monkeypatch):
 def test_an_interrupt_says_what_to_do(failing):
     outcome = failing(KeyboardInterrupt())
     assert outcome.code == 130
-    assert outcome.err.strip() == "interrupted; the same command finishes what was begun, under the same charge."
+    assert outcome.err.strip() == "interrupted; the same command finishes what was begun, and nothing is charged twice."
 
 
 def test_out_of_memory(failing):

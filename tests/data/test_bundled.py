@@ -69,10 +69,30 @@ def test_fashion(tmp_path):
     assert bundle.test_labels.tolist() == [0, 1]
 
 
-def test_what_is_missing_is_said(tmp_path):
-    for name, message in (("cifar10", "put the Hugging Face"), ("moons", "choose one of")):
-        with pytest.raises(InputError, match=message):
-            load(name, tmp_path)
+def test_a_damaged_fashion(tmp_path):
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(16 + 783)))
+    with pytest.raises(InputError, match="is damaged or missing; `labeldp download fashion`"):
+        load("fashion", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "forms"),
+    [
+        ("cifar10", ("cifar10-train.parquet", "cifar-10-batches-py", "data_batch_5", "cifar-10-python.tar.gz")),
+        ("cifar100", ("cifar100-test.parquet", "cifar-100-python", "train, test", "cifar-100-python.tar.gz")),
+        ("fashion", ("t10k-labels-idx1-ubyte.gz", "fashion-mnist", "dataset-fashion-mnist")),
+    ],
+)
+def test_what_is_missing_is_said_in_all_its_forms(tmp_path, name, forms):
+    with pytest.raises(InputError, match="there is no") as caught:
+        load(name, tmp_path)
+    for words in (*forms, f"labeldp download {name}", "--data", str(tmp_path)):
+        assert words in str(caught.value)
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    with pytest.raises(InputError, match="choose one of"):
+        load("moons", tmp_path)
     pq.write_table(pa.table({"a": [1]}), tmp_path / "cifar100-train.parquet")
     with pytest.raises(InputError, match="needs columns"):
         load("cifar100", tmp_path)

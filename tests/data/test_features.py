@@ -34,6 +34,8 @@ def test_every_format(tmp_path, kind):
     np.testing.assert_array_equal(read.values, VALUES)
     assert read.values.dtype == np.float32
     assert read.ids.tolist() == (["a", "b", "c", "d"] if has_ids else [0, 1, 2, 3])
+    assert read.named == has_ids
+    assert read.places() == {str(name): row for row, name in enumerate(read.ids)}
 
 
 def test_images_stay_bytes(tmp_path):
@@ -73,3 +75,16 @@ def test_bad_tables(tmp_path):
     pq.write_table(pa.table({"x": pa.array([], pa.float32())}), tmp_path / "empty.parquet")
     with pytest.raises(InputError, match="no rows"):
         read_features(tmp_path / "empty.parquet")
+
+
+def test_ids_that_repeat_have_no_place(tmp_path):
+    pq.write_table(pa.table({"uid": ["a", "b", "a"], "x": [1.0, 2.0, 3.0]}), tmp_path / "x.parquet")
+    with pytest.raises(InputError, match="1 ids of the features repeat"):
+        read_features(tmp_path / "x.parquet", "uid").places()
+
+
+def test_a_column_of_the_labels_name_is_refused(tmp_path):
+    read = read_features(write(tmp_path, "parquet"), "uid")
+    with pytest.raises(InputError, match="have a column 'c1'"):
+        read.refuse_label("c1")
+    read.refuse_label("y", ("a", "b"))

@@ -13,26 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp
-from labeldp.cli import main
 from labeldp.release.classes import Classes
 from labeldp.release.files import ReleaseOptions, release_file
 
 ROWS = 2000
-
-
-@pytest.fixture
-def cli(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["labeldp", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture
@@ -93,7 +77,7 @@ def test_two_parties(parties, cli):
                        "--id", "uid", "--json")  # fmt: skip
     estimate = json.loads(out)
     assert abs(estimate["accuracy_estimated"] - truth) < 5 * estimate["standard_error"]
-    assert estimate["rows"] == 500
+    assert estimate["rows_judged"] == 500
 
 
 def test_rows_that_were_trained_on_are_refused(parties, cli):

@@ -162,7 +162,10 @@ def test_devices_and_types():
         choose_dtype(CPU, "int8")
 
 
-@pytest.mark.parametrize("changes", [{"epochs": 0}, {"batch_size": 1}, {"learning_rate": 0.0}])
+@pytest.mark.parametrize("changes", [
+    {"epochs": 0}, {"batch_size": 1}, {"learning_rate": 0.0}, {"average": 1.0}, {"prior": "mine"}, {"prior": "average"},
+    {"accumulate": 51}, {"accumulate": 0}, {"cutout": -1}, {"seed": -1}, {"schedule": "up"},
+])  # fmt: skip
 def test_bad_recipes(changes):
     with pytest.raises(InputError):
         dataclasses.replace(Recipe(6, 100, 0.1), **changes)
@@ -177,3 +180,91 @@ def test_models_by_name_and_path():
 
 def made_here(shape, num_classes):
     return torch.nn.Linear(shape[0], num_classes)
+
+
+def weights(made):
+    return torch.cat([p.detach().flatten() for p in made.model.parameters()])
+
+
+def test_parts_of_a_step_add_up():
+    features, _, evidence = blobs()
+    results = []
+    for accumulate in (1, 3):
+        made = trainer("linear", accumulate=accumulate)
+        list(made.fit(features, np.arange(1000), evidence))
+        results.append(weights(made))
+    torch.testing.assert_close(results[0], results[1], atol=1e-5, rtol=1e-4)
+
+
+def test_an_average_is_what_it_says(tmp_path):
+    """Against a hand-kept average; predictions come from it, and a checkpoint brings it back."""
+    features, _, evidence = blobs()
+    made = trainer("linear", average=0.9, epochs=2)
+    plain = trainer("linear", epochs=2)
+    seen = []
+    steps = plain._optimizer.step
+    plain._optimizer.step = lambda: (steps(), seen.append(weights(plain).clone()))
+    list(plain.fit(features, np.arange(1000), evidence))
+    list(made.fit(features, np.arange(1000), evidence))
+    expected = seen[0]
+    for weight in seen[1:]:
+        expected = 0.9 * expected + 0.1 * weight
+    averaged = torch.cat([p.detach().flatten() for p in made.averaged.module.parameters()])
+    torch.testing.assert_close(averaged, expected)
+    torch.testing.assert_close(weights(made), weights(plain))
+    assert (made.probabilities(features) != plain.probabilities(features)).any()
+    made.save(tmp_path / "m.safetensors")
+    again = trainer("linear", average=0.9, epochs=2)
+    again.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.probabilities(features), made.probabilities(features))
+
+
+@pytest.mark.parametrize("prior", ["model", "average", "none"])
+def test_every_prior_learns_and_they_differ(prior):
+    features, labels, evidence = blobs()
+    made = trainer("linear", prior=prior, average=0.9)
+    list(made.fit(features, np.arange(1000), evidence))
+    assert (made.probabilities(features[1000:]).argmax(axis=1) == labels[1000:]).mean() > 0.9
+    other = trainer("linear", average=0.9)
+    list(other.fit(features, np.arange(1000), evidence))
+    assert (weights(made) == weights(other)).all() == (prior == "model")
+
+
+def test_each_half_of_the_rows_is_mirrored_every_other_epoch():
+    from labeldp.training.trainer import _halves
+
+    for seed in (0, 1, 2**31):
+        half = _halves(np.arange(10_000), seed)
+        assert abs(half.mean() - 0.5) < 0.03  # 6 standard deviations
+        assert abs(np.corrcoef(half[1:], half[:-1])[0, 1]) < 0.06
+    assert (_halves(np.arange(100), 0) != _halves(np.arange(100), 1)).any()
+
+
+@pytest.mark.parametrize("changes", [{"randaugment": 2}, {"cutout": 8}, {"mirror": "coin"}])
+def test_augmentations_train(changes):
+    images = torch.randint(0, 256, (64, 3, 20, 20), dtype=torch.uint8)
+    evidence = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+    recipe = dataclasses.replace(default_recipe("fast"), epochs=1, batch_size=32, **changes)
+    made = Trainer(models.build("fast", (3, 20, 20), 3), recipe, CPU, torch.float32)
+    made.prepare(images)
+    assert np.isfinite(next(made.fit(images, np.arange(64), lambda rows: evidence[rows]))["loss"])
+    if "randaugment" in changes:
+        with pytest.raises(InputError, match="images of bytes"):
+            next(Trainer(models.build("fast", (3, 20, 20), 3), recipe, CPU, torch.float32).fit(
+                images.float(), np.arange(64), lambda rows: evidence[rows]))  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # inside torch.compile
+def test_a_compiled_model_is_the_same_model(tmp_path):
+    features, _, evidence = blobs()
+    results = []
+    for compiled in (False, True):
+        made = trainer("mlp")
+        made.compile = compiled
+        made.prepare(features)
+        list(made.fit(features, np.arange(1000), evidence))
+        results.append(made.probabilities(features))
+        made.save(tmp_path / f"{compiled}.safetensors")
+        trainer("mlp").load(tmp_path / f"{compiled}.safetensors")
+    np.testing.assert_allclose(results[0], results[1], atol=1e-3)

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from labeldp.cli import inspect, ledger, plan, release, train
+from labeldp.cli import download, inspect, judge, ledger, plan, release, train
 from labeldp.errors import LabelDPError
 
 _EXIT_CODES = "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails · 4 charged but not finished: run it again."
@@ -36,7 +36,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt:
-            typer.echo("interrupted; the same command finishes what was begun, under the same charge.", err=True)
+            typer.echo("interrupted; the same command finishes what was begun, and nothing is charged twice.", err=True)
             raise typer.Exit(130) from None
 
     return wrapped
@@ -46,9 +46,10 @@ for _name, _command in (
     ("plan", plan.command),
     ("release", release.command),
     ("inspect", inspect.command),
-    ("train", train.train),
-    ("predict", train.predict),
-    ("evaluate", train.evaluate),
+    ("train", train.command),
+    ("predict", judge.predict),
+    ("evaluate", judge.evaluate),
+    ("download", download.command),
 ):
     app.command(_name)(_interruptible(_command))
 app.add_typer(ledger.app, name="ledger")

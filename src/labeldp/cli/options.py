@@ -34,6 +34,21 @@ DeltaOption = Annotated[
     float | None,
     typer.Option("--delta", help="δ, from 2^-40: lets the Gaussian mechanism compete (default for it: 1e-5)."),
 ]
+FeaturesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--features",
+        help="Public features: .npy, .npz, Parquet (number columns, or one list column), CSV, or a folder of images.",
+        readable=False,
+    ),
+]
+IdOption = Annotated[
+    str | None, typer.Option("--id", help="The features' id column, to join with the release. Default: by position.")
+]
+ImageSizeOption = Annotated[
+    int | None, typer.Option("--image-size", help="For a folder of images: resize and crop them to so many pixels.")
+]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 PriorOption = Annotated[
     Path | None,
     typer.Option(

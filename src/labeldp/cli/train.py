@@ -1,4 +1,4 @@
-"""`labeldp train`, `predict`, `evaluate`: the feature owner's commands."""
+"""`labeldp train`: the feature owner's main command."""
 
 from __future__ import annotations
 
@@ -8,48 +8,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli.options import DeltaOption, JsonOption
+from labeldp.cli.options import DeltaOption, DeviceOption, FeaturesOption, IdOption, ImageSizeOption, JsonOption
 from labeldp.cli.output import guarantee_text, print_facts, print_json
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
-    from labeldp.release import Release
+    from labeldp.training.recipe import Recipe
 
-FeaturesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--features",
-        help="Public features: .npy, .npz, Parquet (number columns, or one list column) or CSV.",
-        readable=False,
-    ),
-]
-IdOption = Annotated[
-    str | None, typer.Option("--id", help="The features' id column, to join with the release. Default: by position.")
-]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+_EXPERIMENT, _RECIPE, _JUDGE, _MACHINE = "Experiments", "Recipe", "Judging", "Machine"
 
 
-def train(
+def command(
     out: Annotated[Path, typer.Option("--out", help="The run directory; an interrupted run there is resumed.", readable=False)],
     release: Annotated[Path | None, typer.Option("--release", help="A release file, with --features.", readable=False)] = None,
     features: FeaturesOption = None,
     id_column: IdOption = None,
-    dataset: Annotated[str | None, typer.Option("--dataset", help="For experiments: digits, fashion, cifar10 or cifar100; releases and trains in one go.")] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False)] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="With --dataset: the ε to spend on each label.")] = None,
-    mechanism: Annotated[str | None, typer.Option("--mechanism", help="With --dataset: as for release, or none.")] = None,
+    image_size: ImageSizeOption = None,
+    model: Annotated[str | None, typer.Option("--model", help="fast (images), linear, mlp, resnet18, wide-resnet-28-4, wide-resnet-28-8, or package.module:Class. Default: fast for images, linear else.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100: releases and trains in one go.", rich_help_panel=_EXPERIMENT)] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False, rich_help_panel=_EXPERIMENT)] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="With --dataset: the ε to spend on each label.", rich_help_panel=_EXPERIMENT)] = None,
+    mechanism: Annotated[str | None, typer.Option("--mechanism", help="With --dataset: as for release, or none.", rich_help_panel=_EXPERIMENT)] = None,
     delta: DeltaOption = None,
-    insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="With --dataset: repeatable noise.")] = None,
-    model: Annotated[str | None, typer.Option("--model", help="fast (images), linear, mlp, or package.module:Class. Default: fast for images, linear else.")] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the rows.")] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", help="Rows a step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At its peak.")] = None,
-    preset: Annotated[str | None, typer.Option("--preset", help="A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the training; never of the noise.")] = 0,
-    holdout: Annotated[float, typer.Option("--holdout", help="The share of rows that is held out to estimate accuracy.")] = 0.1,
+    insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="With --dataset: repeatable noise.", rich_help_panel=_EXPERIMENT)] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100.", rich_help_panel=_EXPERIMENT)] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the rows.", rich_help_panel=_RECIPE)] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", help="Rows a step, over all processes.", rich_help_panel=_RECIPE)] = None,
+    accumulate: Annotated[int | None, typer.Option("--accumulate", help="Compute a step in so many parts, for less memory.", rich_help_panel=_RECIPE)] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At its peak.", rich_help_panel=_RECIPE)] = None,
+    weight_decay: Annotated[float | None, typer.Option("--weight-decay", rich_help_panel=_RECIPE)] = None,
+    average: Annotated[float | None, typer.Option("--average", help="Predict with a moving average of the weights that keeps this share a step (0.999).", rich_help_panel=_RECIPE)] = None,
+    prior: Annotated[str | None, typer.Option("--prior", help="What evidence is combined with: the model's output (ALIBI), its average's, or none.", rich_help_panel=_RECIPE)] = None,
+    randaugment: Annotated[int | None, typer.Option("--randaugment", help="Random operations on each image (2).", rich_help_panel=_RECIPE)] = None,
+    cutout: Annotated[int | None, typer.Option("--cutout", help="Blank a square of so many pixels in each image (16).", rich_help_panel=_RECIPE)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the training; never of the noise.", rich_help_panel=_RECIPE)] = 0,
+    holdout: Annotated[float, typer.Option("--holdout", help="The share of rows that is held out to estimate accuracy.", rich_help_panel=_JUDGE)] = 0.1,
+    folds: Annotated[int | None, typer.Option("--folds", help="Estimate accuracy by cross-fitting so many models, and train on all rows.", rich_help_panel=_JUDGE)] = None,
+    select: Annotated[str, typer.Option("--select", help="last epoch, or the best by half of the rows held out; the other half reports.", rich_help_panel=_JUDGE)] = "last",
+    patience: Annotated[int | None, typer.Option("--patience", help="With --select best: stop after so many epochs without a better one.", rich_help_panel=_JUDGE)] = None,
+    test_features: Annotated[Path | None, typer.Option("--test-features", help="Rows with public labels.", readable=False, rich_help_panel=_JUDGE)] = None,
+    test_labels: Annotated[Path | None, typer.Option("--test-labels", help="Their labels: .npy, or a table.", readable=False, rich_help_panel=_JUDGE)] = None,
+    test_labels_are_public: Annotated[bool, typer.Option("--test-labels-are-public", help="Said by whoever answers for it: no promise covers the test labels.", rich_help_panel=_JUDGE)] = False,
     device: DeviceOption = "auto",
-    dtype: Annotated[str, typer.Option("--dtype", help="auto, float32 or bfloat16.")] = "auto",
-    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.")] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="auto, float32 or bfloat16.", rich_help_panel=_MACHINE)] = "auto",
+    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.", rich_help_panel=_MACHINE)] = None,
+    compile_model: Annotated[bool, typer.Option("--compile", help="torch.compile the model: minutes at the start, faster steps.", rich_help_panel=_MACHINE)] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write metrics for TensorBoard.", rich_help_panel=_MACHINE)] = False,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Train a model from a release: features and evidence are all it sees.
@@ -57,133 +61,102 @@ def train(
     Two parties: labeldp train --release released.parquet --features x.parquet --id uid --model linear --out run/
 
     An experiment: labeldp train --dataset cifar10 --epsilon 2 --mechanism laplace --out run/
+
+    Many processes or machines: torchrun --nproc-per-node 2 -m labeldp train … (one --out that all can read)
     """
+    import torch
+
+    from labeldp.cli.progress import TrainingProgress
+    from labeldp.training.crossfit import cross_fit
+    from labeldp.training.device import Machine
+    from labeldp.training.distributed import joined
+    from labeldp.training.job import Job
     from labeldp.training.recipe import default_recipe
     from labeldp.training.recipe import preset as by_name
-    from labeldp.training.run import Job
-    from labeldp.training.run import train as run
+    from labeldp.training.run import train
 
     if threads is not None:
-        import torch
-
         torch.set_num_threads(max(1, threads))
-    public_test = None
-    if preset is not None:
-        row = by_name(preset)
+    row = by_name(preset) if preset is not None else None
+    if row is not None:
         dataset, model = dataset or row.dataset, model or row.model
         mechanism, epsilon = mechanism or row.mechanism, row.epsilon if epsilon is None else epsilon
-    if dataset is not None:
-        if release is not None or features is not None:
-            raise InputError("--dataset brings its own features and labels; leave out --release and --features.")
-        from labeldp.training.experiment import released
-
-        loaded, values, public_test = released(dataset, data, out, mechanism, epsilon, delta, insecure_seed)
-    elif release is None or features is None:
-        raise InputError("name --release and --features, or a --dataset for an experiment.")
-    else:
-        loaded, values = _joined(release, features, id_column)
-    name = model or ("fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear")
-    usual = default_recipe(name) if preset is None else by_name(preset).recipe
-    recipe = replace(
-        usual,
-        epochs=usual.epochs if epochs is None else epochs,
-        batch_size=usual.batch_size if batch_size is None else batch_size,
-        learning_rate=usual.learning_rate if learning_rate is None else learning_rate,
-        seed=seed,
-    )
-    job = Job(loaded, values, name, recipe, holdout, device, dtype)
-
-    def progress(metrics: dict[str, Any]) -> None:
-        typer.echo(
-            f"epoch {metrics['epoch']}/{recipe.epochs}: loss {metrics['loss']:.4f}, {metrics['seconds']:.1f} s",
-            err=True,
+    public = (test_features, test_labels) if test_labels_are_public else None
+    if (test_features is not None or test_labels is not None) and (public is None or None in public or dataset):
+        raise InputError(
+            "clean test labels are --test-features with --test-labels, for your own data, and only if you can say "
+            "--test-labels-are-public. Without any, accuracy is estimated from released labels."
         )
+    with joined() as world:
+        if dataset is not None:
+            if release is not None or features is not None:
+                raise InputError("--dataset brings its own features and labels; leave out --release and --features.")
+            from labeldp.training.experiment import released
 
-    summary = run(job, out, public_test=public_test, progress=progress)
+            loaded, values, public_test = released(dataset, data, out, mechanism, epsilon, delta, insecure_seed, world)
+        elif release is None or features is None:
+            raise InputError("name --release and --features, or a --dataset for an experiment.")
+        else:
+            loaded, values, public_test = _own(release, features, id_column, image_size, test_features, test_labels)
+        name = model or ("fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear")
+        changes = {
+            "epochs": epochs, "batch_size": batch_size, "accumulate": accumulate, "learning_rate": learning_rate,
+            "weight_decay": weight_decay, "average": average, "prior": prior, "randaugment": randaugment, "cutout": cutout, "seed": seed,
+        }  # fmt: skip
+        recipe = _changed(default_recipe(name) if row is None else row.recipe, changes)
+        job = Job(
+            loaded, values, name, recipe, holdout, select, patience, machine=Machine(device, dtype, compile_model)
+        )
+        note = _noting(out) if tensorboard and world.first else None
+        with TrainingProgress(recipe.epochs, shown=world.first) as shown:
+
+            def progress(metrics: dict[str, Any]) -> None:
+                shown.epoch(metrics)
+                if note is not None:
+                    note(metrics)
+
+            if folds is None:
+                summary = train(job, out, public_test=public_test, progress=progress, on_step=shown.step, world=world)
+            else:
+                summary = cross_fit(
+                    job, out, folds, public_test=public_test, progress=progress, on_step=shown.step, world=world
+                )
+    if not world.first:
+        return
     if json:
         print_json(summary)
     else:
         print_facts(_facts(out, summary))
 
 
-def predict(
-    folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False, readable=False)],
-    features: FeaturesOption,
-    out: Annotated[Path, typer.Option("--out", help="Probabilities: Parquet by row id, or .npy.", readable=False)],
-    id_column: IdOption = None,
-    device: DeviceOption = "auto",
-) -> None:
-    """Write a trained model's class probabilities for new rows."""
+def _changed(usual: Recipe, changes: dict[str, Any]) -> Recipe:
+    return replace(usual, **{name: value for name, value in changes.items() if value is not None})
+
+
+def _noting(out: Path) -> Any:
+    from labeldp.training.tensorboard import tensorboard
+
+    return tensorboard(out)
+
+
+def _own(
+    release: Path, features: Path, id_column: str | None, image_size: int | None, test: Path | None, labels: Path | None
+) -> tuple[Any, Any, Any]:
+    """A release, features in its order, and a public test set if there is one."""
     from labeldp.data.features import read_features
-    from labeldp.training.run import open_run
-    from labeldp.training.run import predict as run
-    from labeldp.training.scores import write_scores
-
-    if features is None:
-        raise InputError("--features is missing.")
-    read = read_features(features, id_column)
-    read.refuse_label(open_run(folder)[1]["label"])
-    write_scores(out, read.ids, run(folder, read.values, device))
-    typer.echo(f"{out}: probabilities of {len(read.ids):,} rows")
-
-
-def evaluate(
-    folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False, readable=False)],
-    release: Annotated[
-        Path, typer.Option("--release", help="Released labels of rows that were not trained on.", readable=False)
-    ],
-    features: FeaturesOption,
-    id_column: IdOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Estimate a model's accuracy from released labels: no clean label needed. Rows that were trained on are refused."""
-    from labeldp.training.run import evaluate as run
-
-    if features is None:
-        raise InputError("--features is missing.")
-    loaded, values = _joined(release, features, id_column)
-    estimate = run(folder, loaded, values)
-    low, high = estimate.interval()
-    if json:
-        facts = {
-            "accuracy_estimated": estimate.accuracy,
-            "standard_error": estimate.standard_error,
-            "rows": estimate.rows,
-        }
-        print_json({**facts, "interval_95": [low, high]})
-    else:
-        typer.echo(
-            f"accuracy {estimate.accuracy:.2%} ± {estimate.standard_error:.2%} (95%: {low:.2%} to {high:.2%}; {estimate.rows:,} rows)"
-        )
-
-
-def _joined(release: Path, features: Path, id_column: str | None) -> tuple[Release, Any]:
-    """A release, and features in its order."""
-    import numpy as np
-
-    from labeldp.data.features import read_features
+    from labeldp.data.join import join
+    from labeldp.data.public_labels import read_public_labels
     from labeldp.release import Release
 
-    loaded, read = Release.load(release), read_features(features, id_column)
-    read.refuse_label(loaded.header["label"])
-    if id_column is None:
-        if loaded.header["ids"] is not None:
-            raise InputError("the release names its rows by id: name the features' id column with --id.")
-        if loaded.ids[-1] >= len(read.values):
-            raise InputError(
-                f"the release goes up to row {loaded.ids[-1]:,}, but there are {len(read.values):,} rows of features."
-            )
-        return loaded, read.values[loaded.ids]
-    place = {str(name): row for row, name in enumerate(read.ids.tolist())}
-    if len(place) != len(read.ids):
-        raise InputError(f"ids in column {id_column!r} of {features} repeat.")
-    rows = np.array([place.get(str(name), -1) for name in loaded.ids.tolist()])
-    if (rows < 0).any():
-        raise InputError(
-            f"{(rows < 0).sum():,} of the {len(rows):,} released rows have no features in {features} (column {id_column!r}), the first at "
-            f"position {int(np.argmax(rows < 0))} of the release. Does the release belong to this data?"
-        )
-    return loaded, read.values[rows]
+    loaded = Release.load(release)
+    values = join(loaded, read_features(features, id_column, image_size))
+    if test is None or labels is None:
+        return loaded, values, None
+    read = read_features(test, id_column, image_size)
+    read.refuse_label(loaded.header["label"], loaded.class_names)
+    if read.values.shape[1:] != values.shape[1:]:
+        raise InputError(f"the test features have shape {read.values.shape[1:]}; training's have {values.shape[1:]}.")
+    return loaded, values, (read.values, read_public_labels(labels, read, loaded, id_column))
 
 
 def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
@@ -194,19 +167,20 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     ]
     if summary["accuracy_estimated"] is not None:
         low, high = summary["interval_95"]
+        how = f"{summary['folds']}-fold cross-fitting of" if "folds" in summary else "held-out"
         facts.append((
             "accuracy",
-            f"{summary['accuracy_estimated']:.2%} ± {summary['standard_error']:.2%}, estimated from {summary['rows_held_out']:,} held-out "
+            f"{summary['accuracy_estimated']:.2%} ± {summary['standard_error']:.2%}, estimated from {summary['rows_judged']:,} {how} "
             f"released labels (95%: {low:.2%} to {high:.2%})",
         ))  # fmt: skip
+    if summary["epoch_selected"] is not None:
+        facts.append(("selected", f"epoch {summary['epoch_selected']} of {summary['epochs']}"))
     if summary["accuracy_test"] is not None:
         facts.append(("test", f"{summary['accuracy_test']:.2%} on public test labels"))
-    facts.append(
-        (
-            "compute",
-            f"{summary['train_flop']:.3g} FLOP, {summary['seconds']:.1f} s, {summary['dtype']} on {summary['device']}",
-        )
-    )
+    where = f"{summary['dtype']} on {summary['device']}"
+    if summary["processes"] > 1:
+        where += f", {summary['processes']} processes"
+    facts.append(("compute", f"{summary['train_flop']:.3g} FLOP, {summary['seconds']:.1f} s, {where}"))
     if summary["insecure"]:
         facts.append(("INSECURE", summary["insecure"]))
     return facts

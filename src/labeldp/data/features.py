@@ -1,7 +1,8 @@
-"""Your own features: .npy, .npz, Parquet (number columns, or one list column), CSV."""
+"""Your own features: .npy, .npz, Parquet (number columns, or one list column), CSV, or a folder of images."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,28 +11,58 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from labeldp.data.folder import folder_of_class, read_folder
 from labeldp.errors import InputError
 from labeldp.release.tables import CSVTable, open_table
 
 
 @dataclass(frozen=True)
 class Features:
-    """One row of numbers (or an image) for each id; ids are row numbers where none are named."""
+    """One row of numbers (or an image) for each id.
+
+    `named` says that ids are names, from an id column or of image files, by which to join with a release; otherwise they
+    are row numbers. `folder` is where images came from, if they did.
+    """
 
     values: npt.NDArray[Any]
     ids: npt.NDArray[Any]
     columns: tuple[str, ...] = ()
+    named: bool = False
+    folder: Path | None = None
 
-    def refuse_label(self, label: str | None) -> None:
-        """The released label must not be among the features: a model that sees it keeps no promise."""
+    def places(self) -> dict[str, int]:
+        """The row of each id, as text. Ids that repeat are refused."""
+        found = {str(name): row for row, name in enumerate(self.ids.tolist())}
+        if len(found) != len(self.ids):
+            raise InputError(
+                f"{len(self.ids) - len(found):,} ids of the features repeat; each row needs one of its own."
+            )
+        return found
+
+    def refuse_label(self, label: str | None, label_names: Sequence[str] | None = None) -> None:
+        """The released label must not be among the features, nor must an image's path tell its class: no promise would be kept.
+
+        `label_names` are the release's classes; where these are numbers, their numerals.
+        """
         if label is not None and label in self.columns:
             raise InputError(
                 f"the features have a column {label!r}, which is what the released labels are called; leave it out."
             )
+        if self.folder is not None and label_names:
+            found = folder_of_class(self.ids.tolist(), label_names)
+            if found is not None:
+                raise InputError(
+                    f"{self.folder} has a sub-folder {found!r}, which is what a class of the release is called: whoever has images "
+                    "that are sorted by class has their labels, and a release protects nothing. Keep them under names that do not tell it."
+                )
 
 
-def read_features(path: Path, id_column: str | None = None) -> Features:
-    """Read and check public features."""
+def read_features(path: Path, id_column: str | None = None, image_size: int | None = None) -> Features:
+    """Read and check public features. `image_size` is for a folder of images: see `read_folder`."""
+    if path.is_dir():
+        return _from_folder(path, id_column, image_size)
+    if image_size is not None:
+        raise InputError(f"{path} is not a folder of images; leave out the image size (--image-size).")
     if path.suffix in (".npy", ".npz"):
         if id_column is not None:
             raise InputError(f"{path} has no columns, and so no {id_column!r}; use Parquet or CSV to join by id.")
@@ -46,7 +77,17 @@ def read_features(path: Path, id_column: str | None = None) -> Features:
         bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
         if bad.any():
             raise InputError(f"row {int(np.argmax(bad))} of {path} holds a feature that is NaN or infinite.")
-    return Features(values, ids, columns)
+    return Features(values, ids, columns, named=id_column is not None)
+
+
+def _from_folder(path: Path, id_column: str | None, image_size: int | None) -> Features:
+    if id_column is not None:
+        raise InputError(
+            f"{path} is a folder: its images are named by their paths in it, not by a column {id_column!r}; leave out --id. "
+            "A release whose ids are these paths is joined by them."
+        )
+    pixels, names = read_folder(path, image_size)
+    return Features(pixels, np.array(names, dtype=object), named=True, folder=path)
 
 
 def _from_numpy(path: Path) -> npt.NDArray[Any]:

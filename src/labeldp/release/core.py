@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
 from labeldp.release import format as files
 from labeldp.release.place import place_file
+
+if TYPE_CHECKING:
+    from labeldp.evaluation import AccuracyEstimate
 
 
 class Release:
@@ -72,15 +75,31 @@ class Release:
         """log p(observation | true label = c) + const for these positions: one row each, one column a class."""
         if isinstance(rows, slice):
             return self.mechanism.evidence(self.observations[rows])
-        rows = np.asarray(rows)
+        return self._evidence_of(self._checked(rows))
+
+    def estimate_accuracy(self, rows: Any, predictions: Any) -> AccuracyEstimate:
+        """How often predictions for these positions are right, judged by what was released.
+
+        The predictions must not depend on these rows' observations: rows that were trained on give a wrong answer.
+        """
+        from labeldp.evaluation import estimate_accuracy
+
+        chosen = self.observations[rows if isinstance(rows, slice) else self._checked(rows)]
+        return estimate_accuracy(self.mechanism, chosen, _plain(predictions))
+
+    def _evidence_of(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        evidence = self.mechanism.evidence(self.observations[rows if rows.ndim else rows[None]])
+        return evidence if rows.ndim else evidence[0]
+
+    def _checked(self, given: Any) -> npt.NDArray[Any]:
+        rows = _plain(given)
         if rows.size == 0 and rows.dtype != bool:
             rows = rows.astype(np.int64)
         if rows.ndim > 1 or rows.dtype.kind not in "iub" or (rows.dtype == bool and rows.shape != (len(self),)):
             raise InputError("rows are a list of positions, a slice, or a mask of one truth value a row.")
         if rows.dtype != bool and rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
             raise InputError(f"rows are positions from 0 to {len(self) - 1} in the release.")
-        evidence = self.mechanism.evidence(self.observations[rows if rows.ndim else rows[None]])
-        return evidence if rows.ndim else evidence[0]
+        return rows
 
     def positions(self, ids: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Where these ids are in the release; for joining features by id, whatever the order of either."""
@@ -102,6 +121,11 @@ class Release:
         """What the classes are called, if they have names."""
         names = self.header.get("label_names")
         return tuple(names) if names is not None else None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the classes are called; numerals, if they have no names."""
+        return self.label_names or tuple(str(number) for number in range(self.mechanism.num_classes))
 
     @property
     def insecure(self) -> str | None:
@@ -136,6 +160,11 @@ class Release:
         if self.guarantee and self.guarantee.delta:
             promise += f", δ = {self.guarantee.delta:g}"
         return f"Release({self.data_set!r}, {len(self):,} rows, {self.mechanism.name}, {promise})"
+
+
+def _plain(values: Any) -> npt.NDArray[Any]:
+    """As an array, also from a tensor on another device."""
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def _id_texts(ids: npt.NDArray[Any]) -> list[str]:

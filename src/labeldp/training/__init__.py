@@ -5,6 +5,7 @@ try:
 except ImportError as error:
     raise ImportError('training needs PyTorch: pip install "labeldp[train]"') from error
 
+from labeldp.training.collate import EvidenceCollator
 from labeldp.training.loss import PosteriorLoss, posterior
 
-__all__ = ["PosteriorLoss", "posterior"]
+__all__ = ["EvidenceCollator", "PosteriorLoss", "posterior"]

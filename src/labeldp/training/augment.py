@@ -23,3 +23,15 @@ def shift(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
 def flip(images: Tensor, which: Tensor) -> Tensor:
     """Mirror the images that `which` marks."""
     return torch.where(which[:, None, None, None], images.flip(3), images)
+
+
+def cutout(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """A square of `size` pixels around a random place of each image (cut off at the border) set to 0, the mean colour."""
+    n, _, height, width = images.shape
+    device = images.device
+    down = torch.randint(0, height, (n,), generator=generator).to(device)
+    right = torch.randint(0, width, (n,), generator=generator).to(device)
+    rows = torch.arange(height, device=device) - down[:, None] + size // 2
+    columns = torch.arange(width, device=device) - right[:, None] + size // 2
+    inside = ((rows >= 0) & (rows < size))[:, None, :, None] & ((columns >= 0) & (columns < size))[:, None, None, :]
+    return images.masked_fill(inside, 0)

@@ -1,16 +1,37 @@
-"""What this machine does fast: device, number type, memory format."""
+"""What this machine does fast: device, number type, memory format. And what it says when memory runs out."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 
 from labeldp.errors import InputError
 
 
+@dataclass(frozen=True)
+class Machine:
+    """Where and in which numbers to compute; "auto" is what is fast here."""
+
+    device: str = "auto"
+    dtype: str = "auto"
+    compile: bool = False
+
+    def chosen(self, *, images: bool) -> tuple[torch.device, torch.dtype]:
+        """Convolutions gain from bfloat16; small matrices only lose digits."""
+        device = choose_device(self.device)
+        plain = self.dtype == "auto" and not images
+        return device, torch.float32 if plain else choose_dtype(device, self.dtype)
+
+
 def choose_device(name: str = "auto") -> torch.device:
-    """CUDA, MPS or the CPU, in this order, unless one is named."""
+    """CUDA (the one that torchrun assigned), MPS or the CPU, in this order, unless one is named."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if name == "cuda" and torch.cuda.is_available():
+        name = f"cuda:{torch.cuda.current_device()}"
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
@@ -31,3 +52,20 @@ def choose_dtype(device: torch.device, name: str = "auto") -> torch.dtype:
     if device.type == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return torch.bfloat16
     return torch.float32
+
+
+@contextmanager
+def explained_memory(remedy: str) -> Iterator[None]:
+    """Running out of memory, said in one sentence with what to do about it."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError):
+        short = True
+    except RuntimeError as error:  # what torch raises on a CPU
+        short = any(words in str(error) for words in ("not enough memory", "can't allocate memory", "out of memory"))
+        if not short:
+            raise
+    else:
+        return
+    if short:
+        raise InputError(f"memory ran out; {remedy}") from None

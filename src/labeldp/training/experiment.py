@@ -18,16 +18,20 @@ from labeldp.release import Release
 from labeldp.release.classes import Classes
 from labeldp.release.make import make_release
 from labeldp.release.source import ArraySource
+from labeldp.training.distributed import ALONE, World
+from labeldp.training.folder import RunFolder
 
 Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 
 def released(
-    dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None
+    dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
+    world: World = ALONE,
 ) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
     """The data set's labels through a mechanism, its features, and its public test set. The labels go no further.
 
-    Release and ledger lie in the run directory: resuming, or training from it again, costs nothing.
+    Release and ledger lie in the run directory: resuming, or training from it again, costs nothing. Among several processes the
+    first releases and charges, once; the others read the file.
     """
     bundle = load(dataset, data)
     classes = bundle.labels.num_classes
@@ -37,16 +41,15 @@ def released(
         chosen = recommend(epsilon or 0.0, classes, delta=delta)
     else:
         chosen = calibrate(mechanism, epsilon=epsilon or 0.0, num_classes=classes, delta=delta)
-    entropy: Entropy = SecureEntropy() if seed is None else SeededEntropy(seed)
-    run.mkdir(parents=True, exist_ok=True)
-    # Rows of a bundled data set go by number, and a ledger of one run has no other to confuse them with.
-    source = ArraySource(bundle.labels, Classes(classes, bundle.label_names))
-    made = make_release(
-        source,
-        chosen,
-        data_set=dataset,
-        ledger=Ledger(run / "labels.ledger"),
-        entropy=entropy,
-        out=run / "released.parquet",
-    )
-    return Release.load(made.path), bundle.features, (bundle.test_features, bundle.test_labels)
+    file = run / "released.parquet"
+    if world.first:
+        entropy: Entropy = SecureEntropy() if seed is None else SeededEntropy(seed)
+        RunFolder(run).make()
+        # Rows of a bundled data set go by number, and a ledger of one run has no other to confuse them with.
+        source = ArraySource(bundle.labels, Classes(classes, bundle.label_names))
+        ledger = Ledger(run / "labels.ledger")
+        make_release(source, chosen, data_set=dataset, ledger=ledger, entropy=entropy, out=file)
+    world.wait()
+    if not file.exists():
+        raise InputError(f"{file} is not here: --out must be a directory that all machines share.")
+    return Release.load(file), bundle.features, (bundle.test_features, bundle.test_labels)

@@ -23,29 +23,46 @@ def posterior(logits: Tensor, evidence: Tensor | npt.NDArray[np.floating]) -> Te
 
 
 class PosteriorLoss(nn.Module):
-    """Mean over the batch of −log p(observation). Two lines of an existing loop change:
+    """−log p(observation), up to a constant of the mechanism (so it may be negative). Two lines of an existing loop change:
 
         criterion = labeldp.training.PosteriorLoss()
         loss = criterion(model(x), release.evidence(rows))
 
     The prior is the model's own output, as in ALIBI. With `prior_logits` it is something else that no gradient flows into:
     the output of an averaged model, fixed log-probabilities (one row, or one for each example), or zeros for none.
+    `reduction` is as in torch's own losses: "mean" over the batch, "sum", or "none" for one number a row.
     """
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction is 'mean', 'sum' or 'none'; got {reduction!r}")
+        self.reduction = reduction
 
     def forward(
         self, logits: Tensor, evidence: Tensor | npt.NDArray[np.floating], prior_logits: Tensor | None = None
     ) -> Tensor:
         """The loss of a batch: logits (n, C), evidence (n, C)."""
         if prior_logits is None:
-            return -torch.logsumexp(_joint(logits, evidence), dim=-1).mean()
-        target = posterior(prior_logits.detach().expand_as(logits), evidence)
-        return -(target * functional.log_softmax(logits.float(), dim=-1)).sum(dim=-1).mean()
+            losses = -torch.logsumexp(_joint(logits, evidence), dim=-1)
+        else:
+            target = posterior(prior_logits.detach().expand_as(logits), evidence)
+            losses = -(target * functional.log_softmax(logits.float(), dim=-1)).sum(dim=-1)
+        return losses.mean() if self.reduction == "mean" else losses.sum() if self.reduction == "sum" else losses
 
 
 def _joint(logits: Tensor, evidence: Tensor | npt.NDArray[np.floating]) -> Tensor:
     """log p(label) + evidence, in float32 whatever the model computes in."""
     if not isinstance(evidence, Tensor):
+        if not isinstance(evidence, np.ndarray):
+            raise TypeError(
+                f"evidence is what release.evidence(rows) returns, or a tensor; got {type(evidence).__name__}"
+            )
         evidence = torch.from_numpy(np.ascontiguousarray(evidence, dtype=np.float32))
+    if evidence.ndim == logits.ndim - 1:
+        raise ValueError(
+            "the second argument is evidence, one number a class for each row (release.evidence(rows)); not labels or rows"
+        )
     if evidence.shape != logits.shape:
         raise ValueError(f"logits {tuple(logits.shape)} and evidence {tuple(evidence.shape)} must have one shape")
     return functional.log_softmax(logits.float(), dim=-1) + evidence.to(logits.device, torch.float32)

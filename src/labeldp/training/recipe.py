@@ -26,6 +26,11 @@ class Recipe:
     mirror: str = (
         "alternate"  # each image every other epoch, and both averaged when predicting; or "coin", each time anew
     )
+    randaugment: int = 0  # random operations an image
+    cutout: int = 0  # side of the square that is blanked, in pixels
+    average: float = 0.0  # predict with an exponential moving average of the weights that keeps this share a step
+    prior: str = "model"  # what evidence meets: the model's own output (ALIBI), its "average"'s, or "none"
+    accumulate: int = 1  # a step's rows pass through the model in so many parts
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -35,6 +40,16 @@ class Recipe:
             raise InputError(f"a schedule is 'triangle' or 'steps'; got {self.schedule!r}.")
         if not self.learning_rate > 0:
             raise InputError(f"the learning rate must be positive; got {self.learning_rate}.")
+        if not 0 <= self.average < 1:
+            raise InputError(f"--average keeps a share from 0 (no average) to below 1; got {self.average:g}.")
+        if self.prior not in ("model", "average", "none"):
+            raise InputError(f"--prior is model, average or none; got {self.prior!r}.")
+        if self.prior == "average" and not self.average:
+            raise InputError("--prior average needs an averaged model: give --average, 0.999 for instance.")
+        if not 1 <= self.accumulate <= self.batch_size // 2:
+            raise InputError("--accumulate is from 1 to half of the batch size.")
+        if min(self.randaugment, self.cutout, self.shift, self.seed) < 0:
+            raise InputError("--randaugment, --cutout and --seed are not negative.")
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate's factor in the given step, of `steps` in an epoch.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeldp.errors import InputError
-from labeldp.training.augment import flip, shift
+from labeldp.training import checkpoint
+from labeldp.training.augment import cutout, flip, shift
+from labeldp.training.distributed import ALONE, World
 from labeldp.training.loss import PosteriorLoss
+from labeldp.training.randaugment import randaugment
 from labeldp.training.recipe import Recipe
 
 Evidence = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32]]
+Steps = Callable[[int, int], None]
 
 
 @dataclass
@@ -29,6 +35,8 @@ class Trainer:
     recipe: Recipe
     device: torch.device
     dtype: torch.dtype
+    world: World = ALONE
+    compile: bool = False
 
     def __post_init__(self) -> None:
         self.model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -36,6 +44,10 @@ class Trainer:
             self._parameter_groups(), lr=1.0, momentum=self.recipe.momentum, nesterov=self.recipe.momentum > 0
         )
         self._rates = [group["rate"] for group in self._optimizer.param_groups]
+        self.averaged: AveragedModel | None = None
+        if self.recipe.average:
+            average = get_ema_multi_avg_fn(self.recipe.average)  # type: ignore[no-untyped-call]
+            self.averaged = AveragedModel(self.model, multi_avg_fn=average, use_buffers=True)
         self.mean = torch.zeros(1)
         self.scale = torch.ones(1)
         self.epoch = 0
@@ -77,61 +89,122 @@ class Trainer:
             )
         return x
 
-    def fit(self, features: Tensor, rows: npt.NDArray[np.int64], evidence: Evidence) -> Iterator[dict[str, float]]:
-        """Train to the last epoch, yielding each epoch's metrics; `self.epoch` epochs are done already."""
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
+
+    # ── training ──
+
+    def fit(
+        self, features: Tensor, rows: npt.NDArray[np.int64], evidence: Evidence, on_step: Steps = lambda step, of: None
+    ) -> Iterator[dict[str, float]]:
+        """Train to the last epoch, yielding each epoch's metrics; `self.epoch` epochs are done already.
+
+        `on_step` is told after each step how many of how many are done. Among several processes, each takes its share of every
+        batch, so that the batch, and what is learned, is that of one process (but for batch statistics, which are each one's own).
+        """
         steps = len(rows) // min(self.recipe.batch_size, len(rows))
-        criterion = PosteriorLoss()
         per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
+        forward = self._forward()
         while self.epoch < self.recipe.epochs:
             start, losses = time.perf_counter(), []
-            # Each epoch draws from a generator of its own: resumed, it is the same epoch.
-            generator = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.epoch)
+            # Each epoch draws from generators of its own: resumed, it is the same epoch. Every process shares the first.
+            seed = self.recipe.seed * 1_000_003 + self.epoch
+            generator = torch.Generator().manual_seed(seed)
             order = torch.randperm(len(rows), generator=generator)
-            mirrored = torch.rand(len(features), generator=torch.Generator().manual_seed(self.recipe.seed)) < 0.5
+            if self.world.rank:
+                generator.manual_seed(seed + self.world.rank * 1_000_000_007)
             self.model.train()
             for step in range(steps):
-                chosen = rows[order[step * len(order) // steps : (step + 1) * len(order) // steps].numpy()]
+                batch = rows[order[step * len(order) // steps : (step + 1) * len(order) // steps].numpy()]
                 factor = self.recipe.rate(self.epoch * steps + step, steps)
                 for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
                     group["lr"] = rate * factor
-                x = self._augmented(features[torch.from_numpy(chosen)], mirrored[torch.from_numpy(chosen)], generator)
-                with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
-                    logits = self.model(x)
-                loss = criterion(logits, evidence(chosen))
-                self._optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                self._optimizer.step()
-                losses.append(loss.detach())
+                losses.append(self._step(forward, features, batch, evidence, generator))
+                on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
             self.flop += per_row * len(rows)
             self.epoch += 1
-            mean_loss = float(torch.stack(losses).mean())
+            mean_loss = float(self.world.mean(torch.stack(losses).mean()))
             if not np.isfinite(mean_loss):
                 raise InputError(f"the training diverged in epoch {self.epoch}; a lower --learning-rate helps.")
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
 
-    def _augmented(self, x: Tensor, mirrored: Tensor, generator: torch.Generator) -> Tensor:
+    def _forward(self) -> Callable[[Tensor], Tensor]:
+        forward: Any = self.model
+        if self.world.size > 1:
+            local = [self.device.index] if self.device.type == "cuda" else None
+            forward = nn.parallel.DistributedDataParallel(self.model, device_ids=local)
+        return torch.compile(forward) if self.compile else forward
+
+    def _step(
+        self, forward: Any, features: Tensor, batch: npt.NDArray[np.int64], evidence: Evidence, generator: torch.Generator
+    ) -> Tensor:  # fmt: skip
+        """One update from this batch of rows; the mean loss of this process's share of it."""
+        share = np.array_split(batch, self.world.size)[self.world.rank]
+        parts = np.array_split(share, self.recipe.accumulate)
+        total = torch.zeros((), device=self.device)
+        self._optimizer.zero_grad(set_to_none=True)
+        for index, chosen in enumerate(parts):
+            last = index == len(parts) - 1
+            with nullcontext() if last or self.world.size == 1 else forward.no_sync():
+                x = self._augmented(features[torch.from_numpy(chosen)], chosen, generator)
+                with self._autocast():
+                    logits = forward(x)
+                # Gradients are averaged over the processes; weighted like this, the result is the mean over the whole batch.
+                weight = len(chosen) * self.world.size / len(batch)
+                loss = PosteriorLoss()(logits, evidence(chosen), self._prior(x, logits)) * weight
+                loss.backward()
+            total += loss.detach()
+        self._optimizer.step()
+        if self.averaged is not None:
+            self.averaged.update_parameters(self.model)
+        return total
+
+    @torch.no_grad()
+    def _prior(self, x: Tensor, logits: Tensor) -> Tensor | None:
+        if self.recipe.prior == "model":
+            return None
+        if self.recipe.prior == "none" or self.averaged is None:
+            return torch.zeros_like(logits)
+        self.averaged.eval()
+        with self._autocast():
+            prior: Tensor = self.averaged(x)
+        return prior
+
+    def _augmented(self, x: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator) -> Tensor:
+        if x.ndim != 4:
+            return self._input(x)
+        recipe = self.recipe
+        if recipe.randaugment:
+            if x.dtype != torch.uint8:
+                raise InputError("--randaugment is for images of bytes (0 to 255); these features are not.")
+            x = randaugment(x.to(self.device), recipe.randaugment, generator)
         x = self._input(x)
-        if x.ndim == 4 and self.recipe.shift:
-            x = shift(x, self.recipe.shift, generator)
-        if x.ndim == 4 and self.recipe.flip:
-            if self.recipe.mirror == "coin":
+        if recipe.shift:
+            x = shift(x, recipe.shift, generator)
+        if recipe.flip:
+            if recipe.mirror == "coin":
                 mirrored = torch.rand(len(x), generator=generator) < 0.5
             else:  # every image is mirrored every other epoch: half of what a coin would show it twice is new
-                mirrored = mirrored ^ bool(self.epoch % 2)
+                mirrored = torch.from_numpy(_halves(rows, recipe.seed)) ^ bool(self.epoch % 2)
             x = flip(x, mirrored.to(x.device))
-        return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+        if recipe.cutout:
+            x = cutout(x, recipe.cutout, generator)
+        return x.contiguous(memory_format=torch.channels_last)
+
+    # ── what it has learned ──
 
     @torch.no_grad()
     def probabilities(self, features: Tensor, batch: int = 2000) -> npt.NDArray[np.float32]:
         """Softmax outputs for these rows; averaged over both mirror images where training used them."""
-        self.model.eval()
+        model = self.model if self.averaged is None else self.averaged
+        model.eval()
         parts = []
         for start in range(0, len(features), batch):
             x = self._input(features[start : start + batch])
-            with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
-                logits = self.model(x).float()
+            with self._autocast():
+                logits = model(x).float()
                 if x.ndim == 4 and self.recipe.flip and self.recipe.mirror == "alternate":
-                    logits = (logits + self.model(x.flip(3)).float()) / 2
+                    logits = (logits + model(x.flip(3)).float()) / 2
             parts.append(torch.softmax(logits, dim=-1).cpu())
         return torch.cat(parts).numpy()
 
@@ -149,33 +222,32 @@ class Trainer:
     # ── checkpoints ──
 
     def save(self, path: Path) -> None:
-        """Everything that continuing needs, as safetensors, placed in one step."""
-        from safetensors.torch import save
-
-        from labeldp.release.place import place_file
-
-        tensors = {f"model.{name}": value.contiguous() for name, value in self.model.state_dict().items()}
-        tensors |= {"input.mean": self.mean, "input.scale": self.scale}
-        for index, parameter in enumerate(p for group in self._optimizer.param_groups for p in group["params"]):
-            momentum = self._optimizer.state[parameter].get("momentum_buffer")
-            if momentum is not None:
-                tensors[f"momentum.{index}"] = momentum.contiguous()
-        content = save({k: v.cpu() for k, v in tensors.items()}, {"epoch": str(self.epoch), "flop": str(self.flop)})
-        place_file(path, lambda file: file.write(content))
+        """See `labeldp.training.checkpoint`."""
+        checkpoint.save(self, path)
 
     def load(self, path: Path) -> None:
-        """Continue from a checkpoint. Nothing in the file is executed."""
-        from safetensors import SafetensorError, safe_open
+        """Continue from a checkpoint."""
+        checkpoint.load(self, path)
 
-        try:
-            with safe_open(path, framework="pt") as file:
-                metadata = file.metadata()
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            self.model.load_state_dict({k[6:]: v for k, v in tensors.items() if k.startswith("model.")})
-            self.mean, self.scale = tensors["input.mean"], tensors["input.scale"]
-            self.epoch, self.flop = int(metadata["epoch"]), int(metadata["flop"])
-        except (SafetensorError, OSError, KeyError, RuntimeError, TypeError, ValueError):
-            raise InputError(f"{path} is not a checkpoint of this model.") from None
-        for index, parameter in enumerate(p for group in self._optimizer.param_groups for p in group["params"]):
-            if f"momentum.{index}" in tensors:
-                self._optimizer.state[parameter]["momentum_buffer"] = tensors[f"momentum.{index}"].to(self.device)
+    def _trained(self) -> list[nn.Parameter]:
+        return [p for group in self._optimizer.param_groups for p in group["params"]]
+
+    def momenta(self) -> dict[int, Tensor]:
+        """What SGD remembers, by the number of the parameter."""
+        states = ((index, self._optimizer.state[p].get("momentum_buffer")) for index, p in enumerate(self._trained()))
+        return {index: momentum for index, momentum in states if momentum is not None}
+
+    def set_momenta(self, momenta: dict[int, Tensor]) -> None:
+        """Let SGD remember."""
+        for index, parameter in enumerate(self._trained()):
+            if index in momenta:
+                self._optimizer.state[parameter]["momentum_buffer"] = momenta[index].to(self.device)
+
+
+def _halves(rows: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.bool_]:
+    """A fixed half of all rows: a hash of row and seed (splitmix64), so that no table of all rows is needed."""
+    start = np.uint64(seed * 0x9E3779B97F4A7C15 % (1 << 64))
+    x = (rows.astype(np.uint64) + start) * np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(31)
+    x *= np.uint64(0x94D049BB133111EB)
+    return (x >> np.uint64(63)).astype(bool)

@@ -1,0 +1,34 @@
+"""Bring public features into the order of a release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.data.features import Features
+from labeldp.errors import InputError
+from labeldp.release.core import Release
+
+
+def join(release: Release, features: Features) -> npt.NDArray[Any]:
+    """One row of features for each position of the release: by id where both have ids, else by row number."""
+    features.refuse_label(release.header["label"], release.class_names)
+    if not features.named:
+        if release.header["ids"] is not None:
+            raise InputError("the release names its rows by id: name the features' id column with --id.")
+        if release.ids[-1] >= len(features.values):
+            raise InputError(
+                f"the release goes up to row {release.ids[-1]:,}, but there are {len(features.values):,} rows of features."
+            )
+        rows: npt.NDArray[Any] = release.ids
+        return np.asarray(features.values[rows])
+    place = features.places()
+    rows = np.array([place.get(str(name), -1) for name in release.ids.tolist()])
+    if (rows < 0).any():
+        raise InputError(
+            f"{(rows < 0).sum():,} of the {len(rows):,} released rows have no features, the first at position "
+            f"{int(np.argmax(rows < 0))} of the release. Does the release belong to this data, and is --id the right column?"
+        )
+    return np.asarray(features.values[rows])

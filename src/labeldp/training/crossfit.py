@@ -1,0 +1,65 @@
+"""Cross-fitting: every row judges a model that was not trained on it, and the final model is trained on all rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeldp.errors import InputError
+from labeldp.evaluation import estimate_accuracy
+from labeldp.training.device import explained_memory
+from labeldp.training.distributed import ALONE, World
+from labeldp.training.finished import open_run
+from labeldp.training.folder import RunFolder
+from labeldp.training.job import Job
+from labeldp.training.run import Progress, PublicTest, estimate_json, train
+from labeldp.training.scores import write_scores
+from labeldp.training.trainer import Steps
+
+
+def cross_fit(
+    job: Job,
+    folder: Path,
+    folds: int,
+    *,
+    public_test: PublicTest | None = None,
+    progress: Progress = lambda metrics: None,
+    on_step: Steps = lambda step, of: None,
+    world: World = ALONE,
+) -> dict[str, Any]:
+    """Train `folds` models, each without one part of the rows (in folder/fold-1 …), then one on all rows (in folder).
+
+    The summary's accuracy is of the parts' models on the rows that each has not seen, and `crossfitted.parquet` has their
+    probabilities. The final model saw a little more, and is if anything better.
+    """
+    if not 2 <= folds <= len(job.release):
+        raise InputError(f"--folds is from 2 to the number of rows; got {folds}.")
+    if job.select != "last":
+        raise InputError("--folds and --select best do not go together: the rows of a fold only report.")
+    whole = replace(job, holdout=0.0)
+    probabilities = np.zeros((len(job.release), job.release.mechanism.num_classes), dtype=np.float32)
+    features = torch.from_numpy(np.ascontiguousarray(job.features))
+    for number in range(folds):
+        part = replace(whole, fold=(number, folds))
+        place = folder / f"fold-{number + 1}"
+        train(part, place, progress=progress, on_step=on_step, world=world)
+        if world.first:
+            rows = part.split().report
+            with explained_memory("predicting needs as much as a forward pass of 2,000 rows."):
+                trainer, _ = open_run(place, job.machine)
+                probabilities[rows] = trainer.probabilities(features[torch.from_numpy(rows)])
+    summary = train(whole, folder, public_test=public_test, progress=progress, on_step=on_step, world=world)
+    if not world.first:
+        return {}
+    estimate = estimate_accuracy(job.release.mechanism, job.release.observations, probabilities.argmax(axis=1))
+    write_scores(folder / "crossfitted.parquet", job.release.ids, probabilities)
+    parts = [RunFolder(folder / f"fold-{number + 1}") for number in range(folds)]
+    seconds = sum(metrics["seconds"] for part in parts for metrics in part.history(job.recipe.epochs))
+    summary |= {**estimate_json(estimate), "folds": folds}
+    summary |= {"seconds": summary["seconds"] + seconds, "train_flop": summary["train_flop"] * folds}
+    RunFolder(folder).write("summary.json", summary)
+    return summary

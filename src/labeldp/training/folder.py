@@ -1,0 +1,119 @@
+"""A run directory: what was trained, from what, how well, at what cost.
+
+config.json           the recipe and where everything came from
+metrics.jsonl         one line an epoch
+model.safetensors     the last finished epoch
+selected.safetensors  the chosen epoch, where one was chosen
+trained.parquet       the ids that were trained on; `evaluate` refuses them
+summary.json          the certificate beside the accuracy
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from labeldp.errors import InputError
+from labeldp.release import Release
+from labeldp.release.place import place_file
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """The last finished epoch."""
+        return self.path / "model.safetensors"
+
+    @property
+    def selected(self) -> Path:
+        """The chosen epoch."""
+        return self.path / "selected.safetensors"
+
+    @property
+    def final(self) -> Path:
+        """The model that predicts."""
+        return self.selected if self.selected.exists() else self.checkpoint
+
+    def make(self) -> None:
+        """The directory itself."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            raise InputError(
+                f"{self.path} cannot be made a run directory (--out): is there a file of that name?"
+            ) from None
+
+    def match(self, config: dict[str, Any]) -> None:
+        """Begin, or go on with the same; anything else is refused."""
+        path = self.path / "config.json"
+        self.make()
+        if not path.exists():
+            self.write("config.json", config)
+        elif self.config() != json.loads(json.dumps(config)):
+            raise InputError(f"{self.path} holds another run (another release, model or recipe); choose another --out.")
+
+    def config(self) -> dict[str, Any]:
+        """As written when the run began."""
+        try:
+            config: dict[str, Any] = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise InputError(f"{self.path} is not a run of `labeldp train`.") from None
+        return config
+
+    def write(self, name: str, data: dict[str, Any]) -> None:
+        """A JSON file, in one step."""
+        content = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        place_file(self.path / name, lambda file: file.write(content))
+
+    def add(self, metrics: dict[str, Any]) -> None:
+        """One line more; a line that a kill cut short is ended first."""
+        path = self.path / "metrics.jsonl"
+        whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(("" if whole else "\n") + json.dumps(metrics) + "\n")
+
+    def history(self, epochs: int) -> list[dict[str, Any]]:
+        """The metrics of the first `epochs` epochs; of one that was done twice, the last."""
+        path = self.path / "metrics.jsonl"
+        seen: dict[int, dict[str, Any]] = {}
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            with suppress(ValueError, KeyError, TypeError):
+                metrics = json.loads(line)
+                seen[int(metrics["epoch"])] = metrics
+        return [seen[epoch] for epoch in sorted(seen) if epoch <= epochs]
+
+    def write_trained(self, release: Release, rows: npt.NDArray[np.int64]) -> None:
+        """Which rows were trained on."""
+        facts = {"data_set": release.data_set, "by_id": release.header["ids"] is not None}
+        about = {b"labeldp": json.dumps(facts).encode()}
+        table = pa.table({"id": pa.array(release.ids[rows])}).replace_schema_metadata(about)
+        place_file(self.path / "trained.parquet", lambda file: pq.write_table(table, file))
+
+    def refuse_trained(self, release: Release) -> None:
+        """Rows that this run has trained on cannot judge it."""
+        trained = pq.read_table(self.path / "trained.parquet")
+        about = json.loads(trained.schema.metadata[b"labeldp"])
+        by_id = release.header["ids"] is not None
+        # Ids name people whatever the data set is called; row numbers mean something within one data set only.
+        if by_id != about["by_id"] or not (by_id or about["data_set"] == release.data_set):
+            return
+        seen = {str(name) for name in trained.column("id").to_pylist()}
+        again = [i for i, name in enumerate(release.ids.tolist()) if str(name) in seen]
+        if again:
+            raise InputError(
+                f"{len(again):,} of these rows were trained on (the first at position {again[0]}): an accuracy on them would be "
+                "wrong. Evaluate on rows that were held out."
+            )

@@ -1,0 +1,104 @@
+"""What to train, on which rows, and which rows judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from labeldp import models
+from labeldp.errors import InputError
+from labeldp.release import Release
+from labeldp.training.device import Machine
+from labeldp.training.distributed import ALONE, World
+from labeldp.training.recipe import Recipe
+from labeldp.training.trainer import Trainer
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Positions in the release: to train on, to choose an epoch by, to report an accuracy from. No row is in two of them."""
+
+    train: Rows
+    select: Rows
+    report: Rows
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model to train from a release. `features[i]` belongs to position i of the release.
+
+    holdout   the share of rows that is not trained on, for an honest accuracy
+    select    "last" epoch, or the "best" by half of the rows held out; the other half then reports
+    patience  stop after so many epochs without a better one
+    fold      (number, of how many): these rows are held out instead
+    """
+
+    release: Release
+    features: npt.NDArray[Any]
+    model: str
+    recipe: Recipe
+    holdout: float = 0.1
+    select: str = "last"
+    patience: int | None = None
+    fold: tuple[int, int] | None = None
+    machine: Machine = field(default_factory=Machine)
+
+    def __post_init__(self) -> None:
+        if len(self.features) != len(self.release):
+            raise InputError(
+                f"there are {len(self.features):,} rows of features for {len(self.release):,} released rows."
+            )
+        if not 0 <= self.holdout < 1:
+            raise InputError(f"--holdout is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
+        if self.select not in ("last", "best"):
+            raise InputError(f"--select is last or best; got {self.select!r}.")
+        if self.patience is not None and (self.patience < 1 or self.select != "best"):
+            raise InputError("--patience is a number of epochs, from 1, and goes with --select best.")
+
+    def split(self) -> Split:
+        """Drawn without looking at anything but the seed."""
+        order = np.random.default_rng(self.recipe.seed).permutation(len(self.release))
+        if self.fold is None:
+            held_out, rest = np.split(order, [round(self.holdout * len(order))])
+        else:
+            number, folds = self.fold
+            parts = np.array_split(order, folds)
+            held_out, rest = parts[number], np.concatenate([p for i, p in enumerate(parts) if i != number])
+        if len(rest) < 2:
+            raise InputError(f"--holdout {self.holdout:g} leaves too few of the {len(order):,} rows to train on.")
+        half = len(held_out) // 2 if self.select == "best" else 0
+        if self.select == "best" and half < 2:
+            raise InputError("--select best needs at least four rows held out; raise --holdout.")
+        return Split(np.sort(rest), np.sort(held_out[:half]), np.sort(held_out[half:]))
+
+    def config(self) -> dict[str, Any]:
+        """What makes this run this run: resuming with anything else is refused."""
+        return {
+            "release": self.release.checksum,
+            "data_set": self.release.data_set,
+            "label": self.release.header["label"],
+            "model": self.model,
+            "num_classes": self.release.mechanism.num_classes,
+            "label_names": self.release.header["label_names"],
+            "feature_shape": list(self.features.shape[1:]),
+            "feature_type": str(self.features.dtype),
+            "holdout": self.holdout,
+            "fold": self.fold,
+            "select": self.select,
+            "patience": self.patience,
+            "recipe": self.recipe.to_json(),
+        }
+
+    def trainer(self, world: World = ALONE) -> Trainer:
+        """A fresh model, initialised from the seed."""
+        torch.manual_seed(self.recipe.seed)
+        shape = tuple(self.features.shape[1:])
+        model = models.build(self.model, shape, self.release.mechanism.num_classes)
+        device, dtype = self.machine.chosen(images=len(shape) == 3)
+        return Trainer(model, self.recipe, device, dtype, world, self.machine.compile)
