@@ -80,14 +80,14 @@ def test_patience_ends_a_training_and_a_resumed_one_at_the_same_epoch(job, tmp_p
     assert whole["epochs"] < 40
     assert whole["epochs"] - whole["epoch_selected"] == 2
 
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     def stop(metrics):
         if metrics["epoch"] == whole["epoch_selected"]:
-            raise Stop
+            raise StopError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         train(job, tmp_path / "cut", progress=stop)
     resumed = train(job, tmp_path / "cut")
     assert {**resumed, "seconds": 0} == {**whole, "seconds": 0}

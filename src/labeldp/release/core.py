@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,6 +111,33 @@ class Release:
                 f"{(found < 0).sum():,} of these ids are not in the release, the first at {np.argmax(found < 0)}."
             )
         return found
+
+    def target(self, rows: Any = slice(None)) -> npt.NDArray[np.int64]:
+        """What stands for y in scikit-learn: [which release, which row] for these positions. It holds no label.
+
+        With two columns it is sliced like any array, and scikit-learn splits it by KFold, looking at nothing.
+        """
+        chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else self._checked(rows)
+        positions = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64).reshape(-1)
+        return np.stack((np.full(len(positions), self._tag()), positions), axis=1)
+
+    def positions_of(self, target: Any, otherwise: str) -> npt.NDArray[np.int64]:
+        """The positions that a (slice of a) target names; raises, saying `otherwise`, if it is none."""
+        table = _plain(target)
+        if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
+            raise InputError(otherwise)
+        if (table[:, 0] != self._tag()).any():
+            raise InputError(
+                "y is the target of another release than this classifier's, or not a release target at all."
+            )
+        return self._checked(table[:, 1]).astype(np.int64)
+
+    def _tag(self) -> int:
+        """The release, as a number: 60 bits of its checksum."""
+        return int(hashlib.sha256(self.checksum.encode()).hexdigest()[:15], 16)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Release:
+        return self  # nothing in a release changes, and scikit-learn copies parameters for every fit
 
     @property
     def data_set(self) -> str:

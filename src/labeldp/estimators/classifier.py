@@ -1,0 +1,218 @@
+"""`LabelDPClassifier`: scikit-learn without a true label in sight."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labeldp.accounting.ledger import Ledger
+from labeldp.entropy import Entropy
+from labeldp.errors import InputError
+from labeldp.estimators.linear import fit_linear
+from labeldp.mechanisms import Mechanism
+from labeldp.mechanisms.plan import calibrate, recommend
+from labeldp.private import PrivateLabels
+from labeldp.release.core import Release
+
+if TYPE_CHECKING:
+    from labeldp.evaluation import AccuracyEstimate
+
+_NO_LABELS = """y holds labels, or something else that is no release target. Labels are paid for once, before any fit; release them, and let y point into the release:
+
+    clf = LabelDPClassifier.from_labels(y, epsilon=1.0, num_classes=…, data_set="…", ids=…, ledger="labels.ledger")
+    cross_val_score(clf, X, clf.release.target())"""
+
+
+class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that is trained on released labels.
+
+    release        what the label owner handed over (or see `from_labels`)
+    model          "linear" (logistic regression by L-BFGS, dense or sparse X), or one of labeldp's torch models: "mlp", "package.module:Class"
+    C              linear: inverse strength of the ℓ2 penalty, as in scikit-learn's LogisticRegression
+    max_iter, tol  linear: when to stop
+    epochs, batch_size, learning_rate   torch models: None takes the model's own
+    random_state   torch models: seeds the training, never the noise
+
+    `y` is `release.target()`: two whole numbers a row, [which release, which row]. It is sliced like any array, so Pipeline,
+    cross_val_score and GridSearchCV work, and since it holds no label, tuning costs no privacy. `score` is the accuracy, corrected
+    for the noise, on rows that the classifier was not trained on.
+    """
+
+    def __init__(
+        self,
+        release: Release | None = None,
+        *,
+        model: str = "linear",
+        C: float = 1.0,  # noqa: N803
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.release = release
+        self.model = model
+        self.C = C
+        self.max_iter = max_iter
+        self.tol = tol
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.model == "linear"
+        return tags
+
+    @classmethod
+    def from_labels(
+        cls,
+        labels: PrivateLabels | npt.ArrayLike,
+        *,
+        epsilon: float,
+        num_classes: int,
+        data_set: str,
+        ledger: Ledger | str | os.PathLike[str],
+        ids: Sequence[Any] | npt.NDArray[Any] | None = None,
+        delta: float | None = None,
+        mechanism: str | Mechanism | None = None,
+        label: str | None = None,
+        label_names: Sequence[str] | None = None,
+        entropy: Entropy | None = None,
+        again: str | None = None,
+        **parameters: Any,
+    ) -> LabelDPClassifier:
+        """Release these labels once, through the ledger, and return an unfitted classifier that holds the release.
+
+        `mechanism` is a name, or one that is calibrated already; by default the one that tells most at this ε. Other arguments are
+        those of `Mechanism.release` and of the classifier.
+        """
+        if mechanism is None:
+            mechanism = recommend(epsilon, num_classes, delta=delta)
+        elif isinstance(mechanism, str):
+            mechanism = calibrate(mechanism, epsilon=epsilon, num_classes=num_classes, delta=delta)
+        elif (spent := mechanism.guarantee().epsilon) > epsilon or mechanism.num_classes != num_classes:
+            raise InputError(
+                f"this mechanism is for {mechanism.num_classes} classes and ε = {spent:g}, not for {num_classes} and {epsilon:g}."
+            )
+        release = mechanism.release(
+            labels, data_set=data_set, ledger=ledger if isinstance(ledger, Ledger) else Ledger(ledger), ids=ids, label=label,
+            label_names=label_names, entropy=entropy, again=again,
+        )  # fmt: skip
+        return cls(release, **parameters)
+
+    def fit(self, X: Any, y: Any = None) -> LabelDPClassifier:  # noqa: N803
+        """X[i] belongs to the released row y[i]; without y, to row i of the whole release."""
+        release, rows = self._rows(y)
+        X = validate_data(
+            self, X, accept_sparse="csr" if self.model == "linear" else False, dtype=(np.float64, np.float32)
+        )
+        if len(rows) != X.shape[0]:
+            raise InputError(f"X has {X.shape[0]:,} rows, and y names {len(rows):,} released ones.")
+        return self._fit(X, release, rows)
+
+    def _fit(self, X: Any, release: Release, rows: npt.NDArray[np.int64]) -> LabelDPClassifier:  # noqa: N803
+        classes = release.mechanism.num_classes
+        self.classes_ = np.array(release.label_names) if release.label_names else np.arange(classes)
+        self.rows_trained_ = np.unique(rows)
+        if self.model == "linear":
+            if not self.C > 0:
+                raise InputError(f"C must be positive; got {self.C}.")
+            self.linear_ = fit_linear(
+                X, rows, release.evidence, classes, inverse=self.C, most=self.max_iter, tolerance=self.tol
+            )
+            self.n_iter_ = self.linear_.iterations
+            if not self.linear_.converged:
+                warnings.warn(
+                    f"L-BFGS did not converge in {self.max_iter} steps; scale the features, or raise max_iter.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        else:
+            self._fit_torch(X, release, rows)
+        return self
+
+    def _fit_torch(self, X: npt.NDArray[Any], release: Release, rows: npt.NDArray[np.int64]) -> None:  # noqa: N803
+        from dataclasses import replace
+
+        import torch
+
+        from labeldp import models
+        from labeldp.training.device import Machine
+        from labeldp.training.recipe import default_recipe
+        from labeldp.training.trainer import Trainer
+
+        seed = int(check_random_state(self.random_state).randint(1 << 31))
+        given: dict[str, Any] = {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+        }
+        recipe = replace(
+            default_recipe(self.model), seed=seed, **{name: value for name, value in given.items() if value is not None}
+        )
+        torch.manual_seed(seed)
+        model = models.build(self.model, X.shape[1:], release.mechanism.num_classes)
+        trainer = Trainer(model, recipe, *Machine().chosen(images=False))
+        features = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
+        trainer.prepare(features)
+        for _ in trainer.fit(features, np.arange(len(rows)), lambda chosen: release.evidence(rows[chosen])):
+            pass
+        self.trainer_ = trainer
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Class probabilities, in the order of `classes_`."""
+        check_is_fitted(self)
+        sparse = "csr" if hasattr(self, "linear_") else False
+        X = validate_data(self, X, accept_sparse=sparse, dtype=(np.float64, np.float32), reset=False)
+        if hasattr(self, "linear_"):
+            return np.asarray(softmax(self.linear_.logits(X), axis=1))
+        import torch
+
+        rows = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
+        return self.trainer_.probabilities(rows).astype(np.float64)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+        """The most probable class of each row."""
+        codes = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def estimate_accuracy(self, X: Any, y: Any = None) -> AccuracyEstimate:  # noqa: N803
+        """Accuracy on released rows that were not trained on, with its standard error and interval."""
+        check_is_fitted(self)
+        release, rows = self._rows(y)
+        again = np.isin(rows, self.rows_trained_)
+        if again.any():
+            raise InputError(
+                f"{again.sum():,} of these rows were trained on: an accuracy on them would be wrong. Score rows that were held out "
+                "(train_test_split and cross_val_score do; leave out return_train_score)."
+            )
+        return release.estimate_accuracy(rows, self.predict_proba(X).argmax(axis=1))
+
+    def score(self, X: Any, y: Any = None, sample_weight: None = None) -> float:  # noqa: N803
+        """The noise-corrected accuracy on rows that were not trained on; unbiased, so it may exceed 1 where rows are few."""
+        if sample_weight is not None:
+            raise InputError("the noise-corrected accuracy takes no sample weights.")
+        return self.estimate_accuracy(X, y).accuracy
+
+    def _rows(self, y: Any) -> tuple[Release, npt.NDArray[np.int64]]:
+        """The release and the positions that y points to."""
+        if not isinstance(self.release, Release):
+            raise InputError(
+                _NO_LABELS if y is not None else "there is no release: LabelDPClassifier(release=…) or from_labels(…)."
+            )
+        if y is None:
+            return self.release, np.arange(len(self.release))
+        return self.release, self.release.positions_of(y, _NO_LABELS)
