@@ -112,7 +112,7 @@ def test_another_release_and_other_rows_are_refused(made, digits, tmp_path):
     with pytest.raises(InputError, match="X has 99 rows"):
         other.fit(x[:99])
     with pytest.raises(InputError, match="positions from 0"):
-        other.fit(x[:1], other.release.target()[:1] + [[0, 100]])
+        other.fit(x[:1], other.release.target()[:1] + np.array([[0, 100]]))
 
 
 def test_clones_and_pickles(made, digits):

@@ -117,8 +117,13 @@ def test_cross_fitting_judges_with_every_row_and_trains_on_all(job, tmp_path):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"select": "first"}, "last or best"), ({"patience": 3}, "--select best"), ({"holdout": 1.0}, "--holdout"), ({"select": "best", "patience": 0}, "from 1")],
-)  # fmt: skip
+    [
+        ({"select": "first"}, "last or best"),
+        ({"patience": 3}, "--select best"),
+        ({"holdout": 1.0}, "--holdout"),
+        ({"select": "best", "patience": 0}, "from 1"),
+    ],
+)
 def test_bad_choices(job, changes, message):
     with pytest.raises(InputError, match=message):
         replace(job, **changes)

@@ -27,7 +27,8 @@ from labeldp.release.core import Release
 if TYPE_CHECKING:
     from labeldp.evaluation import AccuracyEstimate
 
-_NO_LABELS = """y holds labels, or something else that is no release target. Labels are paid for once, before any fit; release them, and let y point into the release:
+_NO_LABELS = """y holds labels, or something else that is no release target. Labels are paid for once, before any fit; release them, and let y
+point into the release:
 
     clf = LabelDPClassifier.from_labels(y, epsilon=1.0, num_classes=…, data_set="…", ids=…, ledger="labels.ledger")
     cross_val_score(clf, X, clf.release.target())"""
@@ -37,7 +38,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that is trained on released labels.
 
     release        what the label owner handed over (or see `from_labels`)
-    model          "linear" (logistic regression by L-BFGS, dense or sparse X), or one of labeldp's torch models: "mlp", "package.module:Class"
+    model          "linear" (logistic regression by L-BFGS, dense or sparse X), or a torch model: "mlp", "package.module:Class"
     C              linear: inverse strength of the ℓ2 penalty, as in scikit-learn's LogisticRegression
     max_iter, tol  linear: when to stop
     epochs, batch_size, learning_rate   torch models: None takes the model's own
@@ -53,7 +54,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         release: Release | None = None,
         *,
         model: str = "linear",
-        C: float = 1.0,  # noqa: N803
+        C: float = 1.0,
         max_iter: int = 500,
         tol: float = 1e-6,
         epochs: int | None = None,
@@ -113,7 +114,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )  # fmt: skip
         return cls(release, **parameters)
 
-    def fit(self, X: Any, y: Any = None) -> LabelDPClassifier:  # noqa: N803
+    def fit(self, X: Any, y: Any = None) -> LabelDPClassifier:
         """X[i] belongs to the released row y[i]; without y, to row i of the whole release."""
         release, rows = self._rows(y)
         X = validate_data(
@@ -123,7 +124,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"X has {X.shape[0]:,} rows, and y names {len(rows):,} released ones.")
         return self._fit(X, release, rows)
 
-    def _fit(self, X: Any, release: Release, rows: npt.NDArray[np.int64]) -> LabelDPClassifier:  # noqa: N803
+    def _fit(self, X: Any, release: Release, rows: npt.NDArray[np.int64]) -> LabelDPClassifier:
         classes = release.mechanism.num_classes
         self.classes_ = np.array(release.label_names) if release.label_names else np.arange(classes)
         self.rows_trained_ = np.unique(rows)
@@ -144,7 +145,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._fit_torch(X, release, rows)
         return self
 
-    def _fit_torch(self, X: npt.NDArray[Any], release: Release, rows: npt.NDArray[np.int64]) -> None:  # noqa: N803
+    def _fit_torch(self, X: npt.NDArray[Any], release: Release, rows: npt.NDArray[np.int64]) -> None:
         from dataclasses import replace
 
         import torch
@@ -172,7 +173,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             pass
         self.trainer_ = trainer
 
-    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Class probabilities, in the order of `classes_`."""
         check_is_fitted(self)
         sparse = "csr" if hasattr(self, "linear_") else False
@@ -184,12 +185,12 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = torch.from_numpy(np.ascontiguousarray(X, dtype=np.float32))
         return self.trainer_.probabilities(rows).astype(np.float64)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row."""
         codes = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
-    def estimate_accuracy(self, X: Any, y: Any = None) -> AccuracyEstimate:  # noqa: N803
+    def estimate_accuracy(self, X: Any, y: Any = None) -> AccuracyEstimate:
         """Accuracy on released rows that were not trained on, with its standard error and interval."""
         check_is_fitted(self)
         release, rows = self._rows(y)
@@ -201,7 +202,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return release.estimate_accuracy(rows, self.predict_proba(X).argmax(axis=1))
 
-    def score(self, X: Any, y: Any = None, sample_weight: None = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any = None, sample_weight: None = None) -> float:
         """The noise-corrected accuracy on rows that were not trained on; unbiased, so it may exceed 1 where rows are few."""
         if sample_weight is not None:
             raise InputError("the noise-corrected accuracy takes no sample weights.")
