@@ -27,8 +27,8 @@ from labeldp.release.core import Release
 if TYPE_CHECKING:
     from labeldp.evaluation import AccuracyEstimate
 
-_NO_LABELS = """y holds labels, or something else that is no release target. Labels are paid for once, before any fit; release them, and let y
-point into the release:
+_NO_LABELS = """y holds labels, or something else that is no release target. Labels are paid for once, before any fit; release them,
+and let y point into the release:
 
     clf = LabelDPClassifier.from_labels(y, epsilon=1.0, num_classes=…, data_set="…", ids=…, ledger="labels.ledger")
     cross_val_score(clf, X, clf.release.target())"""
