@@ -1,5 +1,7 @@
 """Each operation against Pillow, image by image."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -34,7 +36,7 @@ FACTOR = (0.05 + 0.9 * STRENGTH).tolist()
         ("color", lambda image, i: ImageEnhance.Color(image).enhance(FACTOR[i])),
         ("contrast", lambda image, i: ImageEnhance.Contrast(image).enhance(FACTOR[i])),
         ("sharpness", lambda image, i: ImageEnhance.Sharpness(image).enhance(FACTOR[i])),
-        ("solarize", lambda image, i: ImageOps.solarize(image, int(np.ceil(256 * (1 - STRENGTH[i]))))),
+        ("solarize", lambda image, i: ImageOps.solarize(image, math.ceil(256 * (1 - float(STRENGTH[i]))))),
         ("posterize", lambda image, i: ImageOps.posterize(image, 4 + round(float(4 * STRENGTH[i])))),
         ("autocontrast", lambda image, i: ImageOps.autocontrast(image)),
         ("equalize", lambda image, i: ImageOps.equalize(image)),
@@ -59,7 +61,7 @@ def test_movements(images):
     assert (right[:, :, :, :2] == 0).all()
     down = ops.translate_y(x, torch.full((12,), -1 / 4.8))
     torch.testing.assert_close(down[:, :, 2:], x[:, :, :-2])
-    turned = ops.rotate(x, torch.full((12,), -1.0))
+    turned = ops.rotate(x, torch.ones(12))
     expected = pillow(images, lambda image, i: image.rotate(30))
     assert ((turned - expected).abs().amax(dim=1) < 1).float().mean() > 0.9  # nearest pixels, but for ties
 

@@ -103,7 +103,8 @@ def command(
             "epochs": epochs, "batch_size": batch_size, "accumulate": accumulate, "learning_rate": learning_rate,
             "weight_decay": weight_decay, "average": average, "prior": prior, "randaugment": randaugment, "cutout": cutout, "seed": seed,
         }  # fmt: skip
-        recipe = _changed(default_recipe(name) if row is None else row.recipe, changes)
+        usual = default_recipe(name, loaded.mechanism.num_classes) if row is None else row.recipe
+        recipe = _changed(usual, changes)
         job = Job(
             loaded, values, name, recipe, holdout, select, patience, machine=Machine(device, dtype, compile_model)
         )

@@ -162,7 +162,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "learning_rate": self.learning_rate,
         }
         recipe = replace(
-            default_recipe(self.model), seed=seed, **{name: value for name, value in given.items() if value is not None}
+            default_recipe(self.model, release.mechanism.num_classes),
+            seed=seed,
+            **{name: value for name, value in given.items() if value is not None},
         )
         torch.manual_seed(seed)
         model = models.build(self.model, X.shape[1:], release.mechanism.num_classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -68,12 +69,23 @@ class Recipe:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-DEFAULTS = {
+_DEFAULTS = {
     # From the literature on fast CIFAR training; the loss is a mean over the batch.
     "fast": Recipe(8, 512, 0.4, momentum=0.85, weight_decay=5e-4, warmup=0.23, norm_rate=8.0, shift=2, flip=True),
     "linear": Recipe(30, 256, 0.05, weight_decay=1e-4),
     "mlp": Recipe(30, 128, 0.02, weight_decay=1e-3),
 }
+
+
+def default_recipe(model: str, num_classes: int = 10) -> Recipe:
+    """The model's own; for a model by import path, a middling one.
+
+    `fast` learns many classes faster at a higher rate: √(C/10) times, found at 100 classes and ε = 4.
+    """
+    recipe = _DEFAULTS.get(model, Recipe(20, 128, 0.05))
+    if model == "fast" and num_classes > 10:
+        recipe = replace(recipe, learning_rate=round(recipe.learning_rate * math.sqrt(num_classes / 10), 3))
+    return recipe
 
 
 # What the paper's code does: batches of 128, momentum 0.9, 200 epochs, crops and flips, decay on every parameter.
@@ -108,8 +120,8 @@ PRESETS = {
     "alibi-cifar100-high-printed": _alibi("cifar100", 6.3, 0.0057, 17.5e-4),
     "alibi-cifar100-medium": _alibi("cifar100", 3.0, 0.100, 2.33e-4),
     "alibi-cifar100-low": _alibi("cifar100", 2.0, 0.1, 1.00e-4),
-    "cpu-cifar10": Preset("cifar10", 1.0, "fast", DEFAULTS["fast"], "subset"),
-    "cpu-cifar100": Preset("cifar100", 4.0, "fast", DEFAULTS["fast"], "subset"),
+    "cpu-cifar10": Preset("cifar10", 1.0, "fast", default_recipe("fast", 10), "subset"),
+    "cpu-cifar100": Preset("cifar100", 4.0, "fast", default_recipe("fast", 100), "subset"),
 }
 
 
@@ -118,8 +130,3 @@ def preset(name: str) -> Preset:
     if name not in PRESETS:
         raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}.")
     return PRESETS[name]
-
-
-def default_recipe(model: str) -> Recipe:
-    """The model's own; for a model by import path, a middling one."""
-    return DEFAULTS.get(model, Recipe(20, 128, 0.05))
