@@ -29,6 +29,7 @@ format: .venv/installed
 	$(BIN)/ruff format .
 
 bench: .venv/installed
+	$(BIN)/python benchmarks/train.py --out benchmarks/results/train.json
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/release.py --out benchmarks/results/release.json
 	$(BIN)/python benchmarks/document.py

@@ -144,9 +144,35 @@ def cifar_page(data: dict[str, Any]) -> str:
     )
 
 
+def train_page(data: dict[str, Any]) -> str:
+    targets = [
+        [t["what"], f"≥ {t['at_least']:g}", f"{t['mean']:.3g} ± {t['sd']:.2g}", "met" if t["met"] else "**missed**"]
+        for t in data["targets"]
+    ]
+    seconds = [[name, f"{t['mean']:.3g} ± {t['sd']:.2g}", str(t["n"])] for name, t in data["seconds"].items()]
+    gain = data["mm_times_faster_than_float32"]
+    return "\n\n".join(
+        [
+            "## A training step",
+            machine_line(data["machine"]),
+            f"`python benchmarks/train.py`, {data['threads']} thread(s), {data['dtype']}, batches of {data['batch']} (Wide-ResNet) and 512 (fast); "
+            "turns alternate within one run.",
+            table(["what", "target", "measured", ""], targets),
+            f"On this machine `torch.mm` itself is {gain['mean']:.3g} ± {gain['sd']:.2g} times as fast in {data['dtype']} as in float32 (n = {gain['n']}), and "
+            f"{data['mm_flop_per_second']['mean'] / 1e9:.0f} GFLOP/s is what it reaches; a step that consists of convolutions cannot gain much more than that.",
+            table(["step", "seconds", "n"], seconds),
+        ]
+    )
+
+
 def main() -> None:
     pages = ["# Measured", "Written by `python benchmarks/document.py` from `benchmarks/results/`."]
-    for name, page in (("cifar.json", cifar_page), ("release.json", release_page), ("torture.json", torture_page)):
+    for name, page in (
+        ("cifar.json", cifar_page),
+        ("train.json", train_page),
+        ("release.json", release_page),
+        ("torture.json", torture_page),
+    ):
         if (RESULTS / name).exists():
             pages.append(page(load(name)))
     (ROOT / "docs" / "benchmarks.md").write_text("\n\n".join(pages) + "\n", encoding="utf-8")
