@@ -155,11 +155,12 @@ def train_page(data: dict[str, Any]) -> str:
         [
             "## A training step",
             machine_line(data["machine"]),
-            f"`python benchmarks/train.py`, {data['threads']} thread(s), {data['dtype']}, batches of {data['batch']} (Wide-ResNet) and 512 (fast); "
-            "turns alternate within one run.",
+            f"`python benchmarks/train.py`, {data['threads']} thread(s), {data['dtype']}, batches of {data['batch']} (Wide-ResNet) and 512 "
+            "(fast); turns alternate within one run.",
             table(["what", "target", "measured", ""], targets),
-            f"On this machine `torch.mm` itself is {gain['mean']:.3g} ± {gain['sd']:.2g} times as fast in {data['dtype']} as in float32 (n = {gain['n']}), and "
-            f"{data['mm_flop_per_second']['mean'] / 1e9:.0f} GFLOP/s is what it reaches; a step that consists of convolutions cannot gain much more than that.",
+            f"On this machine `torch.mm` itself is {gain['mean']:.3g} ± {gain['sd']:.2g} times as fast in {data['dtype']} as in float32 "
+            f"(n = {gain['n']}), and {data['mm_flop_per_second']['mean'] / 1e9:.0f} GFLOP/s is what it reaches; a step that consists of "
+            "convolutions cannot gain much more than that.",
             table(["step", "seconds", "n"], seconds),
         ]
     )
