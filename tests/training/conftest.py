@@ -1,6 +1,7 @@
 import sys
 
 import pytest
+import torch
 
 from labeldp.cli import main
 
@@ -20,3 +21,12 @@ def cli(monkeypatch, capsys):
         return code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Two test processes on two cores: more threads only get in each other's way."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

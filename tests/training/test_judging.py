@@ -20,14 +20,6 @@ from labeldp.training.run import train
 ROWS = 1500
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def world(rows=ROWS, seed=0):
     rng = np.random.default_rng(7)
     centres = rng.normal(size=(3, 5)) * 1.2

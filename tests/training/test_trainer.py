@@ -16,14 +16,6 @@ from labeldp.training.trainer import Trainer
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def blobs(rows=1200, classes=4, seed=0):
     """Features around a centre for each class, and evidence from a release of their labels."""
     rng = np.random.default_rng(seed)
