@@ -20,7 +20,7 @@ from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
 from labeldp.release.make import Made, make_release
 from labeldp.release.source import TableSource
-from labeldp.release.tables import bare_name, open_table
+from labeldp.release.tables import bare_name, open_table, stated_data_set
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,15 @@ class ReleaseOptions:
 def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, Any]:
     """Release one file's labels into another; return a summary of what was done (see `labeldp release --json`)."""
     mechanism = _mechanism(options)
-    source = TableSource(open_table(labels), options.label, options.classes, options.id_column)
+    table = open_table(labels)
+    source = TableSource(table, options.label, options.classes, options.id_column)
     entropy: Entropy = SecureEntropy() if options.insecure_seed is None else SeededEntropy(options.insecure_seed)
-    name = options.data_set or Path(bare_name(labels)).stem
+    stated = stated_data_set(table)
+    if stated and options.data_set not in (None, stated):
+        raise InputError(
+            f"this file holds labels of the data set {stated!r}, some of them planted; under another name they would escape its budget."
+        )
+    name = options.data_set or stated or Path(bare_name(labels)).stem
     ledger = Ledger(
         options.ledger,
         budget=options.budget,
@@ -69,7 +75,7 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         "out": str(out),
         "rows": len(made.record.rows),
         "data_set": name,
-        "data_set_from": None if options.data_set else "the file's stem; --data-set names another",
+        "data_set_from": None if options.data_set else "the file says so" if stated else "the file's stem; --data-set names another",
         "mechanism": mechanism.to_json(),
         "certificate": certificate_json(mechanism, made.record.insecure),
         "charged": made.charged_now,

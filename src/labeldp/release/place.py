@@ -67,8 +67,10 @@ def reserve(path: Path, size: int, called: Path | None = None) -> None:
         raise explain(called or path, error) from None
 
 
-def fill_and_place(temporary: Path, path: Path, write: Callable[[IO[bytes]], Any], *, replace: bool = False) -> None:
-    """Fill a reserved file, make it durable, and move it to `path` with the usual permissions.
+def fill_and_place(
+    temporary: Path, path: Path, write: Callable[[IO[bytes]], Any], *, replace: bool = False, private: bool = False
+) -> None:
+    """Fill a reserved file, make it durable, and move it to `path` with the usual permissions, or for its owner only.
 
     Unless it may `replace` a file, one that appeared there meanwhile is left alone, and said.
     """
@@ -78,7 +80,7 @@ def fill_and_place(temporary: Path, path: Path, write: Callable[[IO[bytes]], Any
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644 & ~_umask())
+        os.chmod(temporary, 0o600 if private else 0o644 & ~_umask())
         if replace or not _link(temporary, path):
             os.replace(temporary, path)
         sync_folder(path.parent)
@@ -86,12 +88,12 @@ def fill_and_place(temporary: Path, path: Path, write: Callable[[IO[bytes]], Any
         raise explain(path, error) from None
 
 
-def place_file(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write `path` as a whole: it appears complete or not at all."""
+def place_file(path: Path, write: Callable[[IO[bytes]], Any], *, private: bool = False) -> None:
+    """Write `path` as a whole: it appears complete or not at all. A `private` file only its owner can read."""
     temporary = temporary_beside(path)
     try:
         reserve(temporary, 0, called=path)
-        fill_and_place(temporary, path, write, replace=True)
+        fill_and_place(temporary, path, write, replace=True, private=private)
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -65,6 +65,12 @@ def open_table(path: Path) -> Table:
     raise InputError(f"{path} is neither Parquet nor named as CSV (.csv, .tsv, also with .gz).")
 
 
+def stated_data_set(table: Table) -> str | None:
+    """The data set that a file says it is of: one with planted canaries does, so that it does not escape the budget."""
+    name = pq.read_schema(table.path).metadata if isinstance(table, ParquetTable) else None
+    return name[b"labeldp.data_set"].decode("utf-8", "replace") if name and b"labeldp.data_set" in name else None
+
+
 def bare_name(path: Path) -> str:
     """The file's name without the ending of a compressed file."""
     name = path.name

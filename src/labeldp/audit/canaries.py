@@ -1,0 +1,130 @@
+"""Canaries: planted labels, the owner's secret. Whoever guesses them better than an ε allows has disproved that ε."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.entropy import Entropy, below, uint64s
+from labeldp.errors import InputError
+from labeldp.private import PrivateLabels, check_num_classes
+from labeldp.release.place import place_file
+
+Numbers = npt.NDArray[np.int64]
+
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """N rows of a data set, the K candidate labels of each, and which of them was planted.
+
+    Both draws are uniform and look at no label: candidates from all C classes, the planted one from the candidates. So before
+    anything is trained, each candidate is planted with probability 1/K whatever else is known, and what an audit says depends on no
+    label that nobody has paid for.
+    """
+
+    rows: Numbers
+    candidates: Numbers
+    planted: Numbers
+    num_classes: int
+    ids: npt.NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.rows)
+        check_num_classes(self.num_classes)
+        if n == 0:
+            raise InputError("there are no canaries.")
+        if self.candidates.ndim != 2 or self.candidates.shape[0] != n or self.candidates.shape[1] < 2:
+            raise InputError("each canary has two or more candidate labels, a row of `candidates` each.")
+        if self.planted.shape != (n,) or (self.ids is not None and len(self.ids) != n):
+            raise InputError("rows, candidates, planted labels (and ids) must be of one length.")
+        if self.candidates.min() < 0 or self.candidates.max() >= self.num_classes or self.rows.min() < 0:
+            raise InputError(f"candidates are class numbers 0 to {self.num_classes - 1}, rows are not negative.")
+        if len(np.unique(self.rows)) != n:
+            raise InputError("a row can be a canary only once.")
+        ordered = np.sort(self.candidates, axis=1)
+        if (ordered[:, 1:] == ordered[:, :-1]).any():
+            raise InputError("the candidates of a canary must differ from each other.")
+        if not (self.candidates == self.planted[:, None]).any(axis=1).all():
+            wrong = int(np.argmin((self.candidates == self.planted[:, None]).any(axis=1)))
+            raise InputError(f"canary {wrong} has a planted label that is not among its candidates.")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def draw(
+        cls, count: int, *, rows: int | Numbers, num_classes: int, candidates: int = 2, entropy: Entropy
+    ) -> Canaries:
+        """`count` canaries among `rows` (a number of rows, or which ones), with `candidates` labels each."""
+        check_num_classes(num_classes)
+        among = np.arange(rows, dtype=np.int64) if isinstance(rows, (int, np.integer)) else np.asarray(rows, np.int64)
+        if not 1 <= count <= len(among):
+            raise InputError(f"--count is from 1 to the number of rows, {len(among):,}; got {count:,}.")
+        if not 2 <= candidates <= num_classes:
+            raise InputError(f"--candidates is from 2 to the number of classes, {num_classes}; got {candidates}.")
+        chosen = np.sort(among[_shuffled(entropy, 1, len(among))[0, :count]])
+        step = max(1, _CHUNK // num_classes)
+        drawn = np.concatenate(
+            [
+                _shuffled(entropy, min(step, count - start), num_classes)[:, :candidates]
+                for start in range(0, count, step)
+            ]
+        )
+        which = below(entropy, candidates, count).astype(np.int64)
+        return cls(chosen, drawn, drawn[np.arange(count), which], num_classes)
+
+    def plant(self, labels: PrivateLabels) -> PrivateLabels:
+        """These labels with the canaries' rows replaced."""
+        if labels.num_classes != self.num_classes or self.rows.max() >= len(labels):
+            raise InputError("these canaries are of another data set: other classes, or rows that are not there.")
+        codes = labels.reveal().copy()
+        codes[self.rows] = self.planted
+        return PrivateLabels(codes, labels.num_classes)
+
+    # ── the secret file ──
+
+    def save(self, path: Path) -> None:
+        """For the owner's eyes: whoever has this file knows the planted labels."""
+        arrays: dict[str, Any] = {"rows": self.rows, "candidates": self.candidates, "planted": self.planted}
+        arrays["num_classes"] = np.int64(self.num_classes)
+        if self.ids is not None:
+            arrays["ids"] = self.ids
+        place_file(path, lambda file: np.savez_compressed(file, **arrays), private=True)
+
+    @classmethod
+    def load(cls, path: Path) -> Canaries:
+        """As `save` wrote it; `num_classes` may be missing, and is then as many as the candidates show at least."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            rows, candidates, planted = (arrays[name] for name in ("rows", "candidates", "planted"))
+            whole = all(array.dtype.kind in "iu" for array in (rows, candidates, planted))
+            classes = int(arrays["num_classes"]) if "num_classes" in arrays else max(2, int(candidates.max()) + 1)
+        except FileNotFoundError:
+            raise InputError(f"there is no file {path}.") from None
+        except (OSError, ValueError, EOFError, TypeError, KeyError):
+            raise InputError(f"{path} holds no canaries: it needs rows, candidates and planted (.npz).") from None
+        if not whole:
+            raise InputError(f"{path} must hold whole numbers.")
+        return cls(
+            rows.astype(np.int64),
+            candidates.astype(np.int64),
+            planted.astype(np.int64),
+            classes,
+            arrays.get("ids"),
+        )
+
+
+def _shuffled(entropy: Entropy, count: int, size: int) -> Numbers:
+    """`count` uniformly random orders of 0 … size − 1: the order of random words.
+
+    Two of `size` words are equal with probability below size²/2^65; then they stay in order.
+    """
+    words = uint64s(entropy, count * size).reshape(count, size)
+    return np.argsort(words, axis=1, kind="stable").astype(np.int64)

@@ -1,0 +1,99 @@
+"""What an audit says: a lower bound on ε, what it rests on, and how it was found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ONE_RUN = "none: only that each planted label was a fair draw (Steinke et al. 2023)"
+PAPER = "independence of the canaries' guesses, and a normal mean; thresholds and sign not paid for: no proven bound"
+GAUSSIAN = "that the trade-off curve is Gaussian (Mahloujifar et al. 2024): only for releases whose whole cost is Gaussian noise"
+
+
+@dataclass(frozen=True)
+class Look:
+    """One attack, at the threshold that served it best."""
+
+    attack: str
+    epsilon_low: float
+    guesses: int
+    correct: int
+    abstained: int
+    alpha: float
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """With the stated confidence, no mechanism of a smaller ε (at this δ) would have let this many guesses be right.
+
+    `certificate` is the proven ε of the release, for comparison: an audit above it has found a defect.
+    """
+
+    epsilon_low: float
+    epsilon_high: float | None
+    delta: float
+    confidence: float
+    method: str
+    assumption: str
+    guesses: int
+    correct: int
+    abstained: int
+    canaries: int
+    candidates: int
+    attack: str
+    threshold: float | None = None
+    looks: tuple[Look, ...] = ()
+    certificate: float | None = None
+    warnings: tuple[str, ...] = ()
+    _plot: Any = field(default=None, repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, never rounded; null where an end is infinite."""
+        data = {name: value for name, value in asdict_shallow(self).items() if not name.startswith("_")}
+        data["epsilon_low"], data["epsilon_high"] = _finite(self.epsilon_low), _finite(self.epsilon_high)
+        data["looks"] = [asdict(look) for look in self.looks]
+        data["warnings"] = list(self.warnings)
+        return data
+
+    def summary(self) -> str:
+        """A few lines for people."""
+        high = "" if self.method != "paper" else f" to {_text(self.epsilon_high)}"
+        at = f" at δ = {self.delta:g}" if self.delta else ""
+        lines = [
+            f"measured ε ≥ {self.epsilon_low:.4g}{high}{at} ({self.confidence:.0%} confidence, {self.method})"
+            if self.method != "paper"
+            else f"measured ε {self.epsilon_low:.4g}{high} ({self.confidence:.0%} interval of the paper)",
+            f"{self.correct:,} of {self.guesses:,} guesses right, {self.abstained:,} abstained; {self.canaries:,} canaries of "
+            f"{self.candidates} candidates; attack: {self.attack}",
+            f"assumes {self.assumption}",
+        ]
+        if self.certificate is not None:
+            verdict = (
+                "as it must" if self.epsilon_low <= self.certificate else "WHICH IS A DEFECT: the audit is above it"
+            )
+            lines.append(f"certificate ε ≤ {self.certificate:.4g}, {verdict}")
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+
+    def plot(self, path: str | Path) -> None:
+        """Right and wrong guesses by how confident the model was (Figure 1 of the paper), as SVG or PNG."""
+        from labeldp.audit.figure import save_figure
+        from labeldp.errors import InputError
+
+        if self._plot is None:
+            raise InputError("this result keeps no confidences to draw; the paper's method and model attacks do.")
+        save_figure(self._plot(), path)
+
+
+def asdict_shallow(result: AuditResult) -> dict[str, Any]:
+    """The fields, without copying what is in them."""
+    return {name: getattr(result, name) for name in result.__dataclass_fields__}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _text(value: float | None) -> str:
+    return "∞" if value is None or math.isinf(value) else f"{value:.4g}"

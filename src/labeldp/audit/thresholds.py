@@ -1,0 +1,191 @@
+"""How many of the guesses to count: strategies that are fixed before the answers are seen, each with its correction.
+
+A few sure guesses prove more than many doubtful ones, but whoever tries many thresholds and reports the best one reports luck.
+`Bonferroni` pays for each look; `Split` chooses on some canaries and measures on the others. Sureness is the attacker's: it must not
+know what was planted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.audit.binomial import check_alpha
+from labeldp.audit.bounds import OneRunBound, chosen_alpha, one_run, one_run_exact
+from labeldp.errors import InputError
+
+_Mask = npt.NDArray[np.bool_]
+_Floats = npt.NDArray[np.float64]
+
+MOST_LOOKS = 8
+_TIES = (
+    20230515  # seeds the shuffle that breaks ties where the number of guesses is fixed; it knows nothing of the answers
+)
+
+
+@dataclass(frozen=True)
+class ThresholdBound:
+    """The best bound a strategy found, the counts it rests on, and the α (already divided) of the look that gave it."""
+
+    epsilon: float
+    guesses: int
+    correct: int
+    abstained: int
+    alpha: float
+    share: float
+
+
+class ThresholdStrategy(Protocol):
+    """Counts some of the guesses, by a rule that was fixed beforehand, and returns a bound that is wrong with probability at most α."""
+
+    def bound(
+        self,
+        sureness: npt.ArrayLike,
+        right: npt.ArrayLike,
+        *,
+        candidates: int = 2,
+        delta: float = 0.0,
+        alpha: float = 0.05,
+        method: OneRunBound = one_run,
+    ) -> ThresholdBound:
+        """From one sureness (0: undecided, which abstains; larger: surer) and one right-or-wrong a canary."""
+
+
+@dataclass(frozen=True)
+class Bonferroni:
+    """The surest N·share guesses, for each share; each look at α divided by the number of shares.
+
+    Ties at the cut abstain, all of them. With δ > 0 the number of guesses must not depend on the answers: then ties are broken by a fixed
+    shuffle, and an undecided canary counts as a wrong guess.
+    """
+
+    shares: tuple[float, ...] = (1, 1 / 2, 1 / 4, 1 / 8)
+
+    def __post_init__(self) -> None:
+        _check_shares(self.shares)
+
+    def bound(
+        self,
+        sureness: npt.ArrayLike,
+        right: npt.ArrayLike,
+        *,
+        candidates: int = 2,
+        delta: float = 0.0,
+        alpha: float = 0.05,
+        method: OneRunBound = one_run,
+    ) -> ThresholdBound:
+        """The best look: the largest ε, and among equals the one with the most guesses."""
+        sure, hit = _checked(sureness, right)
+        level = check_alpha(alpha) / len(self.shares)
+        looks = []
+        for share in self.shares:
+            guessed = _surest(sure, _count(share, len(sure)), exactly=delta > 0)
+            guesses, correct = int(guessed.sum()), int((guessed & hit).sum())
+            epsilon = method(correct, guesses, canaries=len(sure), candidates=candidates, delta=delta, alpha=level)
+            looks.append(ThresholdBound(epsilon, guesses, correct, len(sure) - guesses, level, float(share)))
+        return max(looks, key=lambda look: (look.epsilon, look.guesses))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Chooses among the shares on a part of the canaries, and measures the chosen one on the others at the full α.
+
+    The choosing part is every so-manieth canary, or drawn with `seed`. The answers it looks at are not those it is judged by, so
+    nothing is divided. With δ > 0 the number of guesses is then one that depends on the output, for which α − mδ(1 − 1/K) pays.
+    """
+
+    share: float = 0.5
+    seed: int | None = None
+    shares: tuple[float, ...] = tuple(0.5**i for i in range(MOST_LOOKS))
+
+    def __post_init__(self) -> None:
+        _check_shares(self.shares)
+        if not 0 < self.share < 1:
+            raise InputError(
+                f"share is the part of the canaries to choose on, between 0 and 1; got {self.share}. Usual: 0.5."
+            )
+
+    def bound(
+        self,
+        sureness: npt.ArrayLike,
+        right: npt.ArrayLike,
+        *,
+        candidates: int = 2,
+        delta: float = 0.0,
+        alpha: float = 0.05,
+        method: OneRunBound = one_run,
+    ) -> ThresholdBound:
+        """The chosen look's bound on the canaries that did not choose it; the others are among the abstained."""
+        sure, hit = _checked(sureness, right)
+        if delta > 0 and method not in (one_run, one_run_exact):
+            raise InputError(
+                "this method needs a number of guesses that was fixed beforehand; Split chooses it. Use Bonferroni."
+            )
+        choosing = self._choosing(len(sure))
+        if choosing.all() or not choosing.any():
+            raise InputError(f"{len(sure)} canaries are too few to choose on some and measure on the others.")
+        m = int((~choosing).sum())
+        level = chosen_alpha(check_alpha(alpha), canaries=m, candidates=candidates, delta=delta)
+
+        def look(part: _Mask, share: float) -> ThresholdBound:
+            guessed = _surest(sure[part], _count(share, int(part.sum())), exactly=False)
+            guesses, correct = int(guessed.sum()), int((guessed & hit[part]).sum())
+            epsilon = (
+                method(correct, guesses, canaries=len(guessed), candidates=candidates, alpha=level)
+                if level > 0
+                else 0.0
+            )
+            return ThresholdBound(epsilon, guesses, correct, len(sure) - guesses, max(0.0, level), float(share))
+
+        best = max((look(choosing, share) for share in self.shares), key=lambda found: (found.epsilon, found.guesses))
+        return look(~choosing, best.share)
+
+    def _choosing(self, canaries: int) -> _Mask:
+        if self.seed is None:
+            return np.asarray(np.diff(np.floor(np.arange(canaries + 1) * self.share)) > 0)
+        order = np.random.default_rng(self.seed).permutation(canaries)
+        return np.asarray(order < math.floor(canaries * self.share))
+
+
+def _surest(sure: _Floats, count: int, *, exactly: bool) -> _Mask:
+    """The `count` surest. Ties at the cut are left out, and the undecided, unless there must be `count` exactly."""
+    if exactly:
+        shuffle = np.random.default_rng(_TIES).permutation(len(sure))
+        chosen = np.zeros(len(sure), dtype=np.bool_)
+        chosen[np.lexsort((shuffle, -sure))[:count]] = True
+        return chosen
+    if count == 0:
+        return np.zeros(len(sure), dtype=np.bool_)
+    beyond = np.sort(sure)[::-1][count] if count < len(sure) else 0.0
+    return np.asarray(sure > beyond)
+
+
+def _count(share: float, canaries: int) -> int:
+    return math.floor(share * canaries + 1e-9)
+
+
+def _checked(sureness: npt.ArrayLike, right: npt.ArrayLike) -> tuple[_Floats, _Mask]:
+    sure: npt.NDArray[Any] = np.asarray(sureness, dtype=np.float64)
+    hit: npt.NDArray[Any] = np.asarray(right)
+    if sure.ndim != 1 or sure.shape != hit.shape or not len(sure):
+        raise InputError(f"sureness and right hold one value a canary; got shapes {sure.shape} and {hit.shape}.")
+    if hit.dtype != np.bool_:
+        raise InputError("right says of each guess whether it was right: True or False.")
+    if not bool((sure >= 0).all()):
+        raise InputError(
+            "sureness must be 0 (undecided: abstains) or more, the surer the larger; some is negative or not a number."
+        )
+    return sure, hit & (sure > 0)
+
+
+def _check_shares(shares: tuple[float, ...]) -> None:
+    if not 1 <= len(shares) <= MOST_LOOKS:
+        raise InputError(f"a strategy looks 1 to {MOST_LOOKS} times, for each look costs; got {len(shares)} shares.")
+    if len(set(shares)) < len(shares) or not all(0 < share <= 1 for share in shares):
+        raise InputError(
+            f"shares are different parts of the canaries, above 0 and at most 1, as in (1, 1/2, 1/4); got {shares}."
+        )
