@@ -16,9 +16,7 @@ from labeldp.release.files import ReleaseOptions, release_file
 
 
 def drawn(count=500, rows=2000, classes=10, candidates=2, seed=0):
-    return Canaries.draw(
-        count, rows=rows, num_classes=classes, candidates=candidates, entropy=SeededEntropy(seed)
-    )
+    return Canaries.draw(count, rows=rows, num_classes=classes, candidates=candidates, entropy=SeededEntropy(seed))
 
 
 @pytest.mark.parametrize(("classes", "candidates"), [(2, 2), (10, 2), (10, 10), (100, 7)])
@@ -104,7 +102,7 @@ def test_impossible_canaries(changes, message):
 
 @pytest.mark.parametrize(("count", "candidates"), [(0, 2), (11, 2), (5, 1), (5, 4)])
 def test_impossible_draws(count, candidates):
-    with pytest.raises(InputError, match="--count|--candidates"):
+    with pytest.raises(InputError, match=r"--count|--candidates"):
         Canaries.draw(count, rows=10, num_classes=3, candidates=candidates, entropy=SecureEntropy())
 
 
@@ -150,7 +148,13 @@ def test_planting_a_file_replaces_labels_and_nothing_else(table, tmp_path, sourc
 
 def test_a_planted_file_does_not_escape_the_budget(table, tmp_path):
     def release(path, **changes):
-        options = {"label": "y", "classes": Classes(3), "epsilon": 1.0, "id_column": "uid", "ledger": tmp_path / "l"} | changes
+        options = {
+            "label": "y",
+            "classes": Classes(3),
+            "epsilon": 1.0,
+            "id_column": "uid",
+            "ledger": tmp_path / "l",
+        } | changes
         return release_file(path, tmp_path / "r.parquet", ReleaseOptions(**options))
 
     plant_file(

@@ -59,6 +59,17 @@ PriorOption = Annotated[
 ]
 
 
+def read_span(text: str | None) -> tuple[int, int] | None:
+    """Rows a:b, from 0, b excluded."""
+    if text is None:
+        return None
+    try:
+        start, stop = text.split(":")
+        return int(start or 0), int(stop)
+    except ValueError:
+        raise InputError(f"--rows takes a range a:b of row numbers from 0; got {text!r}.") from None
+
+
 def read_prior(path: Path | None, classes: Classes) -> list[float] | None:
     """Probabilities in the order of the classes."""
     if path is None:

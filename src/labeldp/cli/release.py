@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from labeldp.cli.options import ClassesOption, DeltaOption, JsonOption, LedgerOption, PriorOption, read_prior
+from labeldp.cli.options import ClassesOption, DeltaOption, JsonOption, LedgerOption, PriorOption, read_prior, read_span
 from labeldp.cli.output import guarantee_text, print_facts, print_json
 from labeldp.errors import InputError
 
@@ -121,7 +121,7 @@ def command(
         out,
         ReleaseOptions(
             label=label, classes=declared, epsilon=epsilon, id_column=id_column, data_set=data_set, ledger=ledger,
-            mechanism=mechanism, delta=delta, prior=read_prior(prior, declared), rows=_span(rows), shuffle=shuffle,
+            mechanism=mechanism, delta=delta, prior=read_prior(prior, declared), rows=read_span(rows), shuffle=shuffle,
             budget=budget,
             budget_gaussian=None if budget_gaussian is None or budget_delta is None else (budget_gaussian, budget_delta),
             raise_budget=raise_budget, again=again, insecure_seed=insecure_seed, insecure_no_privacy=insecure_no_privacy,
@@ -133,16 +133,6 @@ def command(
         print_json(done)
     else:
         print_facts(_facts(done))
-
-
-def _span(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    try:
-        start, stop = text.split(":")
-        return int(start or 0), int(stop)
-    except ValueError:
-        raise InputError(f"--rows takes a range a:b of row numbers from 0; got {text!r}.") from None
 
 
 def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:

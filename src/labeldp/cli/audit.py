@@ -1,0 +1,82 @@
+"""`labeldp audit`: how much a trained model, or a release, gives away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labeldp.cli.options import JsonOption
+from labeldp.cli.output import print_json
+from labeldp.errors import InputError
+
+
+def command(
+    scores: Annotated[Path, typer.Argument(help="Probabilities of all rows (.npy, or Parquet from `predict`); for --method paper an .npz with confidences, true_label, canary_label.", show_default=False, readable=False)],
+    canaries: Annotated[Path | None, typer.Option("--canaries", help="The secret file of `canaries plant`.", readable=False)] = None,
+    release: Annotated[Path | None, typer.Option("--release", help="Also the attacker who sees this release.", readable=False)] = None,
+    reference: Annotated[Path | None, typer.Option("--reference", help="Another model's probabilities of the same rows, to calibrate by: trained on released or public labels, else the result is for you alone.", readable=False)] = None,
+    features: Annotated[Path | None, typer.Option("--features", help="The rows' features (.npy): calibrate by the nearest other rows.", readable=False)] = None,
+    method: Annotated[str, typer.Option("--method", help="one-run (assumes nothing), gaussian (for releases of Gaussian noise), paper (its interval, for comparison).")] = "one-run",
+    delta: Annotated[float, typer.Option("--delta", help="The certificate's δ.")] = 0.0,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.")] = 0.95,
+    logits: Annotated[bool, typer.Option("--logits", help="The file holds logits.")] = False,
+    figure: Annotated[Path | None, typer.Option("--figure", help="With --method paper: draw right and wrong guesses (.svg or .png), as the paper's Figure 1.", readable=False)] = None,
+    json: JsonOption = False,
+) -> None:  # fmt: skip
+    """A lower bound on ε: how well can planted labels be guessed from what was handed over? The label owner runs this.
+
+    Example: labeldp audit scores.parquet --canaries canaries.npz --release released.parquet
+    """
+    if method == "paper":
+        result = _paper(scores, logits)
+        if figure is not None:
+            result.plot(figure)
+    else:
+        if canaries is None:
+            raise InputError("--canaries is missing: the secret file that `labeldp canaries plant` wrote.")
+        if figure is not None:
+            raise InputError("--figure goes with --method paper.")
+        result = _audited(scores, canaries, release, reference, features, method, delta, confidence, logits)
+    if json:
+        print_json(result.to_json())
+    else:
+        typer.echo(result.summary())
+
+
+def _paper(path: Path, logits: bool) -> Any:
+    import numpy as np
+
+    from labeldp.audit.audit import audit_paper
+    from labeldp.audit.scores import checked_probabilities
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            confidences, true, planted = (file[name] for name in ("confidences", "true_label", "canary_label"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}.") from None
+    except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path} must be an .npz file with confidences, true_label and canary_label.") from None
+    return audit_paper(checked_probabilities(confidences, logits=True) if logits else confidences, true, planted)
+
+
+def _audited(
+    scores: Path, canaries: Path, release: Path | None, reference: Path | None, features: Path | None, method: str, delta: float,
+    confidence: float, logits: bool,
+) -> Any:  # fmt: skip
+    from labeldp.audit.attack import Attack, CalibratedAttack, ModelAttack, NeighbourAttack
+    from labeldp.audit.audit import audit
+    from labeldp.audit.canaries import Canaries
+    from labeldp.audit.scores import read_probabilities
+    from labeldp.data.features import read_features
+    from labeldp.release import Release
+
+    table, planted = read_probabilities(scores, Canaries.load(canaries), logits=logits)
+    attacks: list[Attack] = [ModelAttack(table)]
+    if reference is not None:
+        attacks.append(CalibratedAttack(table, read_probabilities(reference, planted, logits=logits)[0]))
+    if features is not None:
+        attacks.append(NeighbourAttack(table, read_features(features).values))
+    loaded = Release.load(release) if release is not None else None
+    return audit(table, planted, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method)

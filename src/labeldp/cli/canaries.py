@@ -1,0 +1,66 @@
+"""`labeldp canaries plant`: the owner plants labels that an audit will look for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeldp.cli.options import ClassesOption, JsonOption, read_span
+from labeldp.cli.output import print_facts, print_json
+
+app = typer.Typer(
+    help="Plant labels that an audit will look for (the label owner's side).",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _root() -> None:
+    pass
+
+
+@app.command("plant")
+def plant(
+    labels: Annotated[Path, typer.Argument(help="A Parquet or CSV file with the private labels.", show_default=False, readable=False)],
+    label: Annotated[str, typer.Option("--label", help="The column that holds the label.")],
+    classes: ClassesOption,
+    out: Annotated[Path, typer.Option("--out", help="The labels with canaries among them: release this file. Parquet, private.", readable=False)],
+    secret: Annotated[Path, typer.Option("--secret", help="What was planted where (.npz): keep it to yourself.", readable=False)],
+    count: Annotated[int, typer.Option("--count", help="How many; at most 2% of the rows do little harm.")] = 1000,
+    candidates: Annotated[int, typer.Option("--candidates", help="Labels to choose from for each, up to the number of classes: more prove a larger ε.")] = 2,
+    id_column: Annotated[str | None, typer.Option("--id", help="The id column, to find the canaries again by id.")] = None,
+    rows: Annotated[str | None, typer.Option("--rows", help="Plant only among rows a:b, those to be trained on.")] = None,
+    data_set: Annotated[str | None, typer.Option("--data-set", help="The name of the data set. Default: the file's stem.")] = None,
+    json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Copy a file of labels with some of them replaced by a fair draw that looks at no label.
+
+    Then release the copy, have it trained on, and audit the model's probabilities for all rows: labeldp audit.
+    """
+    from labeldp.audit.plant import MOST_SHARE, plant_file
+    from labeldp.release.classes import Classes
+
+    done = plant_file(
+        labels, out, secret, label=label, classes=Classes.parse(classes), count=count, candidates=candidates, id_column=id_column,
+        among=read_span(rows), data_set=data_set,
+    )  # fmt: skip
+    if done.share > MOST_SHARE:
+        typer.echo(
+            f"warning: {done.share:.1%} of the rows are canaries; above {MOST_SHARE:.0%} the model itself suffers.",
+            err=True,
+        )
+    facts = {
+        "out": str(out), "secret": str(secret), "canaries": len(done.canaries), "candidates": candidates, "rows": done.rows,
+        "share": done.share, "data_set": done.data_set,
+    }  # fmt: skip
+    if json:
+        print_json(facts)
+        return
+    print_facts([
+        ("planted", f"{out}: {len(done.canaries):,} of {done.rows:,} labels of data set {done.data_set!r} replaced; release this file"),
+        ("secret", f"{secret}: what was planted where; it stays with you"),
+        ("accuracy", f"estimated from rows with canaries it is too low: tell the feature owner --canary-share {done.share:.6g}"),
+    ])  # fmt: skip

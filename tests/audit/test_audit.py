@@ -1,0 +1,227 @@
+"""From planted labels to a bound: what attackers see, what they prove, and what is refused."""
+
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import labeldp
+from labeldp import PrivateLabels, SeededEntropy
+from labeldp.audit.attack import CalibratedAttack, ModelAttack, NeighbourAttack, ReleaseAttack, guess
+from labeldp.audit.audit import audit
+from labeldp.audit.canaries import Canaries
+from labeldp.audit.scores import checked_probabilities
+from labeldp.cli import main
+from labeldp.errors import InputError
+from labeldp.mechanisms.plan import calibrate
+
+ROWS = 3000
+
+
+def planted(mechanism, candidates, seed=0, count=1000, rows=ROWS):
+    """A release of labels with canaries among them, without a ledger's files."""
+    classes = mechanism.num_classes
+    entropy = SeededEntropy(seed)
+    canaries = Canaries.draw(count, rows=rows, num_classes=classes, candidates=candidates, entropy=entropy)
+    labels = canaries.plant(PrivateLabels(np.random.default_rng(seed).integers(0, classes, rows), classes))
+    header = {"ids": None, "first_row": 0, "data_set": "d", "label_names": None, "insecure": None, "label": None}
+    return canaries, labeldp.Release(header, mechanism, None, mechanism.observe_uncharged(labels, entropy), "0")
+
+
+@pytest.mark.parametrize(("epsilon", "classes", "share"), [(2, 10, 0.9), (4, 10, 0.9), (4, 100, 0.88), (8, 10, 0.75)])
+def test_an_attacker_with_the_release_proves_most_of_the_certificate(epsilon, classes, share):
+    """Randomized response, all classes candidates; the issue's figures are means of 100 releases, see benchmarks/audit.py."""
+    mechanism = calibrate("response", epsilon=epsilon, num_classes=classes)
+    bounds = []
+    for seed in range(4):
+        canaries, release = planted(mechanism, classes, seed)
+        result = audit(None, canaries, release=release)
+        assert (result.attack, result.certificate) == ("release", release.mechanism.guarantee().epsilon)
+        bounds.append(result.epsilon_low)
+    assert np.mean(bounds) > share * epsilon
+    assert max(bounds) <= epsilon  # false alarm of the whole test below 4 · 5%, but seeded
+
+
+@pytest.mark.parametrize("name", ["response", "subset", "unary", "laplace", "gaussian"])
+def test_no_mechanism_is_refuted(name):
+    """100 seeded audits at 95%: more than 12 above the certificate would happen once in 1,000 even if 5% were exact."""
+    delta = 1e-5 if name == "gaussian" else None
+    mechanism = calibrate(name, epsilon=1.0, num_classes=4, delta=delta)
+    above = 0
+    for seed in range(100):
+        canaries, release = planted(mechanism, 4, seed, count=200, rows=400)
+        result = audit(None, canaries, release=release, delta=delta or 0.0)
+        above += result.epsilon_low > mechanism.guarantee().epsilon
+    assert above <= 12
+
+
+def test_a_model_that_memorised_is_found_and_one_that_did_not_is_not():
+    canaries, _ = planted(calibrate("response", epsilon=1, num_classes=5), 2)
+    rng = np.random.default_rng(0)
+    blind = rng.dirichlet(np.ones(5), ROWS)
+    assert audit(blind, canaries).epsilon_low < 0.5
+    told = blind.copy()
+    told[canaries.rows, canaries.planted] += 5
+    told /= told.sum(axis=1, keepdims=True)
+    result = audit(told, canaries)
+    assert result.epsilon_low > 5
+    assert result.assumption.startswith("none")
+    assert result.correct == result.guesses
+    assert audit(np.log(told) + 3, canaries, logits=True).epsilon_low == result.epsilon_low
+    assert json.loads(json.dumps(result.to_json()))["epsilon_high"] is None
+    assert "measured ε ≥" in result.summary()
+
+
+def test_calibration_finds_what_plain_confidence_hides():
+    """Features say a lot about the label, memory a little: only against a reference does the little show."""
+    rng = np.random.default_rng(1)
+    canaries, _ = planted(calibrate("response", epsilon=1, num_classes=5), 2, count=1000)
+    reference = rng.dirichlet(np.full(5, 0.2), ROWS)
+    logits = np.log(reference + 1e-9)
+    logits[canaries.rows, canaries.planted] += 1
+    model = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    plain = audit(model, canaries).epsilon_low
+    calibrated = audit(model, canaries, attacks=[ModelAttack(model), CalibratedAttack(model, reference)])
+    assert calibrated.attack == "calibrated"
+    assert calibrated.epsilon_low > plain + 2
+    assert [look.attack for look in calibrated.looks] == ["model", "calibrated"]
+    assert all(look.alpha == pytest.approx(0.05 / 2 / 4) for look in calibrated.looks)  # attacks × thresholds
+
+
+def test_neighbours_calibrate_too():
+    rng = np.random.default_rng(2)
+    canaries, _ = planted(calibrate("response", epsilon=1, num_classes=3), 2, count=500, rows=1500)
+    groups = rng.integers(0, 30, 1500)
+    features = rng.normal(size=(30, 4))[groups] * 10 + rng.normal(size=(1500, 4))
+    logits = rng.normal(size=(30, 3))[groups] * 3
+    logits[canaries.rows, canaries.planted] += 1.5
+    model = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    attack = NeighbourAttack(model, features.astype(np.float32), 5)
+    assert audit(model, canaries, attacks=[attack]).epsilon_low > audit(model, canaries).epsilon_low + 1
+    naive = []
+    for row in canaries.rows[:20]:
+        flat = (features - features.mean(axis=0)) / features.std(axis=0)
+        order = np.argsort(((flat - flat[row]) ** 2).sum(axis=1))
+        naive.append(np.log(model[row]) - np.log(model[order[order != row][:5]].mean(axis=0)))
+    np.testing.assert_allclose(attack.scores(canaries.rows[:20]), naive, rtol=1e-5, atol=1e-6)
+
+
+def test_ties_abstain():
+    scores = np.array([[0.2, 0.2, 0.6], [0.1, 0.5, 0.4]])
+    made = guess(ModelAttack(scores), np.arange(2), np.array([[0, 1], [0, 1]]))
+    assert made.sureness[0] == 0
+    assert made.choice[1] == 1
+    flat = np.full((ROWS, 5), 0.2)
+    canaries, _ = planted(calibrate("response", epsilon=1, num_classes=5), 2)
+    result = audit(flat, canaries)
+    assert (result.epsilon_low, result.guesses, result.abstained) == (0, 0, 1000)
+
+
+def test_gaussian_releases_need_their_delta_and_others_are_not_gaussian():
+    canaries, release = planted(calibrate("gaussian", epsilon=2, num_classes=4, delta=1e-5), 2)
+    with pytest.raises(InputError, match="--delta"):
+        audit(None, canaries, release=release)
+    strict = audit(None, canaries, release=release, delta=1e-5)
+    curve = audit(None, canaries, release=release, delta=1e-5, method="gaussian")
+    assert "Gaussian" in curve.assumption
+    assert strict.epsilon_low <= release.mechanism.guarantee().epsilon
+    other, response = planted(calibrate("response", epsilon=2, num_classes=4), 2)
+    with pytest.raises(InputError, match="Gaussian noise only"):
+        audit(None, other, release=response, delta=1e-5, method="gaussian")
+    with pytest.raises(InputError, match="Gaussian noise only"):
+        audit(np.full((ROWS, 4), 0.25), other, delta=1e-5, method="gaussian")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros((5, 3)), "no distribution"),
+        (np.array([[2.0, -1.0]]), "--logits"),
+        (np.array([[0.5, np.nan]]), "row 0 .* NaN"),
+        (np.ones(5), "one column a class"),
+        (np.array([["a", "b"]]), "one column a class"),
+    ],
+)
+def test_what_is_no_probability(values, message):
+    with pytest.raises(InputError, match=message):
+        checked_probabilities(values)
+
+
+def test_canaries_of_other_data(tmp_path):
+    canaries, release = planted(calibrate("response", epsilon=1, num_classes=5), 2)
+    with pytest.raises(InputError, match="ask for all rows"):
+        audit(np.full((10, 5), 0.2), canaries)
+    with pytest.raises(InputError, match="beyond the 3 classes"):
+        audit(np.full((ROWS, 3), 1 / 3), canaries)
+    with pytest.raises(InputError, match="needs the model's probabilities"):
+        audit(None, canaries)
+    other = labeldp.Release(release.header | {"first_row": 10**6}, release.mechanism, None, release.observations, "0")
+    with pytest.raises(InputError, match="none of the canaries"):
+        audit(None, canaries, release=other)
+    assert ReleaseAttack(release, np.array([-1, 0])).scores(np.array([0]))[0].tolist() == [0] * 5
+    few, release = planted(calibrate("response", epsilon=1, num_classes=5), 2, count=5)
+    assert "next to nothing" in audit(None, few, release=release).summary()
+
+
+# ── the owner's commands, two parties ──
+
+
+@pytest.fixture
+def cli(monkeypatch, capsys):
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["labeldp", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_plant_release_audit(tmp_path, cli):
+    rng = np.random.default_rng(0)
+    pq.write_table(
+        pa.table({"uid": [f"u{i}" for i in range(ROWS)], "y": rng.integers(0, 4, ROWS)}), tmp_path / "y.parquet"
+    )
+    common = ("--label", "y", "--classes", "4", "--id", "uid")
+    code, out, err = cli("canaries", "plant", tmp_path / "y.parquet", *common, "--count", "500", "--candidates", "4",
+                         "--out", tmp_path / "p.parquet", "--secret", tmp_path / "c.npz")  # fmt: skip
+    assert code == 0
+    assert "--canary-share 0.166667" in out
+    assert "16.7% of the rows are canaries" in err
+    assert cli("release", tmp_path / "p.parquet", *common, "--epsilon", "3", "--mechanism", "response", "--ledger", tmp_path / "l",
+               "--shuffle", "--out", tmp_path / "r.parquet")[0] == 0  # fmt: skip
+    release = labeldp.Release.load(tmp_path / "r.parquet")
+    table = np.exp(release.evidence())
+    table /= table.sum(axis=1, keepdims=True)  # a model that learned its observations by heart
+    scores = pa.table({"id": release.ids.tolist(), "probabilities": table.tolist()})
+    pq.write_table(scores, tmp_path / "s.parquet")
+    code, out, err = cli(
+        "audit", tmp_path / "s.parquet", "--canaries", tmp_path / "c.npz", "--release", tmp_path / "r.parquet", "--json"
+    )
+    assert code == 0, err
+    result = json.loads(out)
+    assert 2 < result["epsilon_low"] <= 3
+    assert [look["attack"] for look in result["looks"]] == ["model", "release"]
+    assert result["epsilon_high"] is None
+    code, out, _ = cli(
+        "audit", tmp_path / "s.parquet", "--canaries", tmp_path / "c.npz", "--reference", tmp_path / "s.parquet"
+    )
+    assert code == 0
+    assert "assumes none" in out
+    for arguments, message in (
+        (("audit", tmp_path / "s.parquet"), "--canaries is missing"),
+        (("audit", tmp_path / "y.parquet", "--canaries", tmp_path / "c.npz"), "no file of probabilities"),
+        (("audit", tmp_path / "c.npz", "--method", "paper"), "confidences, true_label and canary_label"),
+        (("audit", tmp_path / "s.parquet", "--canaries", tmp_path / "s.parquet"), "holds no canaries"),
+        (("audit", tmp_path / "s.parquet", "--canaries", tmp_path / "c.npz", "--method", "magic"), "one-run or gaussian"),
+    ):  # fmt: skip
+        code, out, err = cli(*arguments)
+        assert (code, out) == (2, ""), message
+        assert message in err
