@@ -225,15 +225,16 @@ def test_a_number_of_guesses_chosen_afterwards_costs_delta():
 
 
 @pytest.mark.parametrize(
-    ("k", "shares"), [(2, (0.87, 0.91, 0.92, 0.91)), (10, (0.93, 0.96, 0.97, 0.97)), (100, (0.88, 0.96, 0.98, 0.98))]
+    ("k", "shares"),
+    [(2, (0.88, 0.92, 0.92, 0.90, 0.71)), (10, (0.87, 0.95, 0.96, 0.96, 0.89)), (100, (0.62, 0.89, 0.95, 0.97, 0.96))],
 )
 def test_power(k, shares):
-    """The mean bound from 1,000 guesses that are right with probability q, as a share of ε = 1, 2, 3, 4."""
-    for epsilon, share in zip((1.0, 2.0, 3.0, 4.0), shares, strict=True):
+    """The mean bound from 1,000 guesses that are right with probability q, as a share of ε = 1, 2, 3, 4, 8."""
+    for epsilon, share in zip((1.0, 2.0, 3.0, 4.0, 8.0), shares, strict=True):
         law = binom.pmf(np.arange(1001), 1000, chance(epsilon, k))
         likely = np.flatnonzero(law > 1e-6)
         mean = sum(law[v] * one_run(int(v), 1000, canaries=1000, candidates=k) for v in likely) / epsilon
-        assert mean == pytest.approx(share, abs=0.02)
+        assert mean == pytest.approx(share, abs=0.01)
 
 
 # --- repeated games ---

@@ -16,7 +16,7 @@ from labeldp.audit.result import GAUSSIAN, ONE_RUN, PAPER, AuditResult, Look
 from labeldp.audit.scores import checked_probabilities
 from labeldp.audit.thresholds import Bonferroni, ThresholdBound, ThresholdStrategy
 from labeldp.errors import InputError
-from labeldp.mechanisms import Gaussian
+from labeldp.mechanisms import Gaussian, NoPrivacy
 from labeldp.release.core import Release
 
 FEW = 10
@@ -60,7 +60,7 @@ def audit(
     if not tried:
         raise InputError("an audit needs the model's probabilities, a release, or both.")
     _check_fit(table, canaries)
-    if release is not None and delta == 0 and (promised := release.mechanism.guarantee().delta) > 0:
+    if release is not None and delta == 0 and (promised := _delta(release)) > 0:
         raise InputError(
             f"this release promises (ε, δ) with δ = {promised:g}: audit it at that δ (--delta), pure ε it never promised."
         )
@@ -170,6 +170,10 @@ def _check_fit(table: npt.NDArray[np.float64] | None, canaries: Canaries) -> Non
         )
     if canaries.candidates.max() >= table.shape[1]:
         raise InputError(f"the canaries have labels beyond the {table.shape[1]} classes of the probabilities.")
+
+
+def _delta(release: Release) -> float:
+    return 0.0 if isinstance(release.mechanism, NoPrivacy) else release.mechanism.guarantee().delta
 
 
 def _few(count: int) -> tuple[str, ...]:

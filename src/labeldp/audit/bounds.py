@@ -134,7 +134,7 @@ def _one_run(v: int, r: int, m: int, k: int, delta: float, alpha: float, *, exac
         # κ = f(1−f)/(v·b), f = P[N ≥ v], b = P[N = v]: what one unit of mδ can buy at most.
         term = (1 - f) * math.exp(log_f - tail.log_mass(odds)) / v
         if not exact:
-            # The published term is larger than κ where f ≤ min(q, 1/2). Beyond, where it need not hold, κ does.
+            # The published term is larger than κ where f ≤ q. Beyond, where it need not be enough, κ is.
             term = max(term, 2 * tail.best_rate_below(odds))
         return (f + m * delta * term) * (1 + MARGIN) <= alpha
 

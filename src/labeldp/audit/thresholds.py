@@ -1,8 +1,8 @@
 """How many of the guesses to count: strategies that are fixed before the answers are seen, each with its correction.
 
 A few sure guesses prove more than many doubtful ones, but whoever tries many thresholds and reports the best one reports luck.
-`Bonferroni` pays for each look; `Split` chooses on some canaries and measures on the others. Sureness is the attacker's: it must not
-know what was planted.
+`Bonferroni` pays for each look; `Split` chooses on some canaries and measures on the others. Sureness is the attacker's: neither
+it nor the order of the canaries may know what was planted.
 """
 
 from __future__ import annotations

@@ -32,6 +32,8 @@ def command(
     delta: DeltaOption = None,
     insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="With --dataset: repeatable noise.", rich_help_panel=_EXPERIMENT)] = None,
     preset: Annotated[str | None, typer.Option("--preset", help="A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100.", rich_help_panel=_EXPERIMENT)] = None,
+    canaries: Annotated[int | None, typer.Option("--canaries", help="With --dataset: plant so many labels, and audit the model and the release for them.", rich_help_panel=_EXPERIMENT)] = None,
+    candidates: Annotated[int, typer.Option("--candidates", help="With --canaries: labels to choose each from.", rich_help_panel=_EXPERIMENT)] = 2,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the rows.", rich_help_panel=_RECIPE)] = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", help="Rows a step, over all processes.", rich_help_panel=_RECIPE)] = None,
     accumulate: Annotated[int | None, typer.Option("--accumulate", help="Compute a step in so many parts, for less memory.", rich_help_panel=_RECIPE)] = None,
@@ -91,9 +93,18 @@ def command(
         if dataset is not None:
             if release is not None or features is not None:
                 raise InputError("--dataset brings its own features and labels; leave out --release and --features.")
-            from labeldp.training.experiment import released
+            from labeldp.training.experiment import Planting, released
 
-            loaded, values, public_test = released(dataset, data, out, mechanism, epsilon, delta, insecure_seed, world)
+            if canaries is not None and folds is not None:
+                raise InputError("--canaries and --folds do not go together: a canary must be trained on.")
+            planting = Planting(canaries, candidates, holdout, seed) if canaries is not None else None
+            loaded, values, public_test = released(
+                dataset, data, out, mechanism, epsilon, delta, insecure_seed, world, planting
+            )
+        elif canaries is not None:
+            raise InputError(
+                "--canaries is for --dataset; in your own labels the owner plants them: labeldp canaries plant."
+            )
         elif release is None or features is None:
             raise InputError("name --release and --features, or a --dataset for an experiment.")
         else:
@@ -124,6 +135,10 @@ def command(
                 )
     if not world.first:
         return
+    if canaries is not None:
+        from labeldp.training.audited import audit_run
+
+        summary = audit_run(out, job)
     if json:
         print_json(summary)
     else:
@@ -182,6 +197,15 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["processes"] > 1:
         where += f", {summary['processes']} processes"
     facts.append(("compute", f"{summary['train_flop']:.3g} FLOP, {summary['seconds']:.1f} s, {where}"))
+    if "audit" in summary:
+        for who in ("model", "release"):
+            found = summary["audit"][who]
+            facts.append(
+                (
+                    f"audit: {who}",
+                    f"ε ≥ {found['epsilon_low']:.4g} ({found['correct']:,} of {found['guesses']:,} guesses right, {found['confidence']:.0%} confidence)",
+                )
+            )
     if summary["insecure"]:
         facts.append(("INSECURE", summary["insecure"]))
     return facts

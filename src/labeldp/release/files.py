@@ -75,7 +75,11 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         "out": str(out),
         "rows": len(made.record.rows),
         "data_set": name,
-        "data_set_from": None if options.data_set else "the file says so" if stated else "the file's stem; --data-set names another",
+        "data_set_from": None
+        if options.data_set
+        else "the file says so"
+        if stated
+        else "the file's stem; --data-set names another",
         "mechanism": mechanism.to_json(),
         "certificate": certificate_json(mechanism, made.record.insecure),
         "charged": made.charged_now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +10,61 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.audit.canaries import Canaries
 from labeldp.data.bundled import load
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError
 from labeldp.mechanisms import NoPrivacy
 from labeldp.mechanisms.plan import calibrate, recommend
+from labeldp.private import PrivateLabels
 from labeldp.release import Release
 from labeldp.release.classes import Classes
 from labeldp.release.make import make_release
 from labeldp.release.source import ArraySource
 from labeldp.training.distributed import ALONE, World
 from labeldp.training.folder import RunFolder
+from labeldp.training.job import holding_out
+
+SECRET = "canaries.npz"
+
+
+@dataclass(frozen=True)
+class Planting:
+    """Canaries for an experiment, among the rows that will be trained on."""
+
+    count: int
+    candidates: int
+    holdout: float
+    seed: int
+
+    def planted(self, run: Path, labels: PrivateLabels) -> PrivateLabels:
+        """These labels with canaries; what was planted is kept in the run directory, and found there when the run is resumed."""
+        secret = run / SECRET
+        if secret.exists():
+            canaries = Canaries.load(secret)
+        else:
+            _, trained = holding_out(len(labels), self.holdout, self.seed)
+            canaries = Canaries.draw(
+                self.count,
+                rows=trained,
+                num_classes=labels.num_classes,
+                candidates=self.candidates,
+                entropy=SecureEntropy(),
+            )
+            canaries.save(secret)
+        if canaries.candidates.shape != (self.count, self.candidates):
+            raise InputError(
+                f"{run} holds a run with {len(canaries):,} canaries of {canaries.candidates.shape[1]} candidates; choose another --out."
+            )
+        return canaries.plant(labels)
+
 
 Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 
 def released(
     dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
-    world: World = ALONE,
+    world: World = ALONE, canaries: Planting | None = None,
 ) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
     """The data set's labels through a mechanism, its features, and its public test set. The labels go no further.
 
@@ -46,7 +84,8 @@ def released(
         entropy: Entropy = SecureEntropy() if seed is None else SeededEntropy(seed)
         RunFolder(run).make()
         # Rows of a bundled data set go by number, and a ledger of one run has no other to confuse them with.
-        source = ArraySource(bundle.labels, Classes(classes, bundle.label_names))
+        labels = bundle.labels if canaries is None else canaries.planted(run, bundle.labels)
+        source = ArraySource(labels, Classes(classes, bundle.label_names))
         ledger = Ledger(run / "labels.ledger")
         make_release(source, chosen, data_set=dataset, ledger=ledger, entropy=entropy, out=file)
     world.wait()

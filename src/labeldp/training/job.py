@@ -29,6 +29,13 @@ class Split:
     report: Rows
 
 
+def holding_out(rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
+    """The rows that are held out, and the others."""
+    order = np.random.default_rng(seed).permutation(rows)
+    held_out, rest = np.split(order, [round(share * rows)])
+    return held_out, rest
+
+
 @dataclass(frozen=True)
 class Job:
     """A model to train from a release. `features[i]` belongs to position i of the release.
@@ -65,7 +72,7 @@ class Job:
         """Drawn without looking at anything but the seed."""
         order = np.random.default_rng(self.recipe.seed).permutation(len(self.release))
         if self.fold is None:
-            held_out, rest = np.split(order, [round(self.holdout * len(order))])
+            held_out, rest = holding_out(len(order), self.holdout, self.recipe.seed)
         else:
             number, folds = self.fold
             parts = np.array_split(order, folds)
