@@ -144,7 +144,9 @@ def test_a_link_in_the_archive_is_no_file(data, monkeypatch):
         load("cifar100", data)
 
 
-@pytest.mark.parametrize("content", [b"junk", b"\x1f\x8b junk", packed("x", {"a": bytes(3000)})[:-40]])
+@pytest.mark.parametrize(
+    "content", [b"junk", b"\x1f\x8b junk", packed("x", {"a": bytes(3000)})[:-40]], ids=["junk", "no gzip", "cut"]
+)
 def test_a_damaged_archive(data, monkeypatch, content):
     files, _, _ = small("cifar10")
     declare(monkeypatch, "cifar10", files, content)

@@ -184,7 +184,8 @@ def test_selection_and_folds_from_the_command_line(files, cli):
     assert "left" in err
     code, out, _ = cli(*arguments(files, "--folds", "3", out="folds"))
     assert code == 0
-    assert "1,500 3-fold cross-fitting of released labels" in out
+    assert "1,500 cross-fitted (by models trained on 67% of the rows) released labels" in out
+    assert cli(*arguments(files, "--holdout", "0", out="folds"))[0] == 2  # another run
 
 
 def test_a_file_is_no_run_directory(files, cli):

@@ -67,9 +67,8 @@ def audit(
     bound = _gaussian(release) if method == "gaussian" else one_run_exact
     if method == "gaussian" and delta <= 0:
         raise InputError("the Gaussian method states ε at a δ: give one (--delta 1e-5).")
-    strategy = thresholds or Bonferroni()
     alpha = (1 - confidence) / len(tried)
-    looks = [(attack.name, _looked(attack, canaries, strategy, delta, alpha, bound)) for attack in tried]
+    looks = [(attack.name, _looked(attack, canaries, thresholds, delta, alpha, bound)) for attack in tried]
     name, best = max(looks, key=lambda look: (look[1].epsilon, look[1].guesses))
     secure = release.guarantee if release is not None else None
     return AuditResult(
@@ -117,8 +116,10 @@ def audit_paper(confidences: npt.ArrayLike, true_label: npt.ArrayLike, canary_la
 
 
 def _looked(
-    attack: Attack, canaries: Canaries, strategy: ThresholdStrategy, delta: float, alpha: float, bound: OneRunBound
+    attack: Attack, canaries: Canaries, given: ThresholdStrategy | None, delta: float, alpha: float, bound: OneRunBound
 ) -> ThresholdBound:
+    # Who sees the release is about as sure of every guess, and a second look would only cost.
+    strategy = given or (Bonferroni((1,)) if isinstance(attack, ReleaseAttack) else Bonferroni())
     guesses = guess(attack, canaries.rows, canaries.candidates)
     chosen = np.take_along_axis(canaries.candidates, guesses.choice[:, None], axis=1)[:, 0]
     return strategy.bound(

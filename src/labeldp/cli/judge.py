@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,11 @@ from labeldp.cli.options import DeviceOption, FeaturesOption, IdOption, ImageSiz
 from labeldp.cli.output import print_json
 from labeldp.errors import InputError
 
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", help="For a run of your own model, package.module:Class: say again that you trust it."),
+]
+
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False, readable=False)],
@@ -18,6 +24,7 @@ def predict(
     out: Annotated[Path, typer.Option("--out", help="Probabilities: Parquet by row id, or .npy.", readable=False)],
     id_column: IdOption = None,
     image_size: ImageSizeOption = None,
+    model: ModelOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Write a trained model's class probabilities for new rows."""
@@ -34,7 +41,8 @@ def predict(
     read.refuse_label(
         config["label"], config["label_names"] or [str(number) for number in range(config["num_classes"])]
     )
-    write_scores(out, read.ids, run(folder, read.values, Machine(device)))
+    values = run(folder, read.ordered(config["columns"]), Machine(device), model)
+    write_scores(out, read.ids, values, RunFolder(folder).promise())
     typer.echo(f"{out}: probabilities of {len(read.ids):,} rows")
 
 
@@ -46,6 +54,10 @@ def evaluate(
     features: FeaturesOption,
     id_column: IdOption = None,
     image_size: ImageSizeOption = None,
+    other_rows: Annotated[
+        bool, typer.Option("--other-rows", help="No row of this release was trained on, though ids cannot show it.")
+    ] = False,
+    model: ModelOption = None,
     device: DeviceOption = "auto",
     json: JsonOption = False,
 ) -> None:
@@ -55,16 +67,21 @@ def evaluate(
     from labeldp.release import Release
     from labeldp.training.device import Machine
     from labeldp.training.finished import evaluate as run
+    from labeldp.training.folder import RunFolder
     from labeldp.training.run import estimate_json
 
     if features is None:
         raise InputError("--features is missing.")
     loaded = Release.load(release)
-    estimate = run(folder, loaded, join(loaded, read_features(features, id_column, image_size)), Machine(device))
+    read = read_features(features, id_column, image_size)
+    read = replace(read, values=read.ordered(RunFolder(folder).config()["columns"]))
+    estimate = run(folder, loaded, join(loaded, read), Machine(device), model=model, other_rows=other_rows)
     if json:
-        print_json(estimate_json(estimate))
+        print_json({**estimate_json(estimate), "insecure": loaded.insecure})
         return
     low, high = estimate.interval()
     typer.echo(
         f"accuracy {estimate.accuracy:.2%} ± {estimate.standard_error:.2%} (95%: {low:.2%} to {high:.2%}; {estimate.rows:,} rows)"
     )
+    if loaded.insecure:
+        typer.echo(f"INSECURE     {loaded.insecure}")

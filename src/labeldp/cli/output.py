@@ -42,9 +42,9 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def guarantee_text(epsilon: float | None, delta: float | None, reason: str | None) -> str:
+def guarantee_text(epsilon: float | None, delta: float | None, reason: str | None, of: str = "file") -> str:
     """The certificate in words."""
     if epsilon is None:
         return f"none: {reason}"
     pure = "pure" if not delta else f"δ = {delta:g}"
-    return f"ε = {number(epsilon)} ({pure}) for this file alone; neighbours differ in one label"
+    return f"ε = {number(epsilon)} ({pure}) for this {of} alone; neighbours differ in one label"

@@ -89,6 +89,7 @@ def command(
             "clean test labels are --test-features with --test-labels, for your own data, and only if you can say "
             "--test-labels-are-public. Without any, accuracy is estimated from released labels."
         )
+    columns: tuple[str, ...] = ()
     with joined() as world:
         if dataset is not None:
             if release is not None or features is not None:
@@ -108,7 +109,9 @@ def command(
         elif release is None or features is None:
             raise InputError("name --release and --features, or a --dataset for an experiment.")
         else:
-            loaded, values, public_test = _own(release, features, id_column, image_size, test_features, test_labels)
+            loaded, values, columns, public_test = _own(
+                release, features, id_column, image_size, test_features, test_labels
+            )
         name = model or ("fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear")
         changes = {
             "epochs": epochs, "batch_size": batch_size, "accumulate": accumulate, "learning_rate": learning_rate,
@@ -117,7 +120,15 @@ def command(
         usual = default_recipe(name, loaded.mechanism.num_classes) if row is None else row.recipe
         recipe = _changed(usual, changes)
         job = Job(
-            loaded, values, name, recipe, holdout, select, patience, machine=Machine(device, dtype, compile_model)
+            loaded,
+            values,
+            name,
+            recipe,
+            holdout,
+            select,
+            patience,
+            columns=columns,
+            machine=Machine(device, dtype, compile_model),
         )
         note = _noting(out) if tensorboard and world.first else None
         with TrainingProgress(recipe.epochs, shown=world.first) as shown:
@@ -157,33 +168,45 @@ def _noting(out: Path) -> Any:
 
 def _own(
     release: Path, features: Path, id_column: str | None, image_size: int | None, test: Path | None, labels: Path | None
-) -> tuple[Any, Any, Any]:
-    """A release, features in its order, and a public test set if there is one."""
+) -> tuple[Any, Any, tuple[str, ...], Any]:
+    """A release, features in its order with their columns, and a public test set if there is one."""
     from labeldp.data.features import read_features
     from labeldp.data.join import join
     from labeldp.data.public_labels import read_public_labels
     from labeldp.release import Release
 
     loaded = Release.load(release)
-    values = join(loaded, read_features(features, id_column, image_size))
+    given = read_features(features, id_column, image_size)
+    values = join(loaded, given)
     if test is None or labels is None:
-        return loaded, values, None
+        return loaded, values, given.columns, None
     read = read_features(test, id_column, image_size)
     read.refuse_label(loaded.header["label"], loaded.class_names)
     if read.values.shape[1:] != values.shape[1:]:
         raise InputError(f"the test features have shape {read.values.shape[1:]}; training's have {values.shape[1:]}.")
-    return loaded, values, (read.values, read_public_labels(labels, read, loaded, id_column))
+    if read.named and not {str(name) for name in read.ids.tolist()}.isdisjoint(map(str, loaded.ids.tolist())):
+        raise InputError(
+            "some test rows are in the release: their labels are not public, and the model may have trained on them."
+        )
+    return (
+        loaded,
+        values,
+        given.columns,
+        (read.ordered(given.columns), read_public_labels(labels, read, loaded, id_column)),
+    )
 
 
 def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     certificate = summary["certificate"]
     facts = [
         ("run", str(out)),
-        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"])),
+        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"], "release")),
     ]
     if summary["accuracy_estimated"] is not None:
         low, high = summary["interval_95"]
-        how = f"{summary['folds']}-fold cross-fitting of" if "folds" in summary else "held-out"
+        how = "held-out"
+        if "folds" in summary:
+            how = f"cross-fitted (by models trained on {summary['estimate_of_models_trained_on']:.0%} of the rows)"
         facts.append((
             "accuracy",
             f"{summary['accuracy_estimated']:.2%} ± {summary['standard_error']:.2%}, estimated from {summary['rows_judged']:,} {how} "

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.data.dataset import Bundled
-from labeldp.data.images import pillow
+from labeldp.data.images import FORMATS, pillow
 from labeldp.data.official import OFFICIAL, find_official, read_official
 from labeldp.data.published import PUBLISHED
 from labeldp.errors import InputError
@@ -70,7 +70,7 @@ def _decoded(cells: list[dict[str, Any]], path: Path) -> npt.NDArray[np.uint8]:
     images = []
     for row, cell in enumerate(cells):
         try:
-            images.append(np.asarray(image.open(io.BytesIO(cell["bytes"])).convert("RGB")))
+            images.append(np.asarray(image.open(io.BytesIO(cell["bytes"]), formats=FORMATS).convert("RGB")))
         except (OSError, TypeError):  # Pillow's UnidentifiedImageError is an OSError
             raise InputError(f"row {row} of {path} holds no image that can be decoded.") from None
     return np.ascontiguousarray(np.stack(images).transpose(0, 3, 1, 2))

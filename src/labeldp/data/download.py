@@ -104,6 +104,9 @@ def _alone(path: Path) -> Iterator[None]:
         lock.release()
 
 
+_MOST_BYTES = 1 << 28
+
+
 def _receive(file: File, part: Path, progress: Progress) -> None:
     """Append to `part` what the server still has of the file."""
     with _network():
@@ -122,6 +125,8 @@ def _receive(file: File, part: Path, progress: Progress) -> None:
             while rest:
                 rest = rest[out.write(rest) :]
             done += len(chunk)
+            if done > _MOST_BYTES:
+                raise _StoppedError("the server sends more than any of these data sets holds")
             progress(file.name, done, total)
         os.fsync(out.fileno())
     if total is not None and done < total:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from labeldp.data.folder import folder_of_class, read_folder
 from labeldp.errors import InputError
@@ -39,15 +40,25 @@ class Features:
             )
         return found
 
+    def ordered(self, columns: Sequence[str]) -> npt.NDArray[Any]:
+        """The values with columns in this order; refused if they are others. Features without names are taken as they come."""
+        if not columns or not self.columns or tuple(columns) == self.columns:
+            return self.values
+        if sorted(columns) != sorted(self.columns):
+            missing = [name for name in columns if name not in self.columns]
+            extra = [name for name in self.columns if name not in columns]
+            raise InputError(
+                f"the model was trained on other columns: missing here {', '.join(missing[:8]) or 'none'}, new here "
+                f"{', '.join(extra[:8]) or 'none'}."
+            )
+        return np.asarray(self.values[:, [self.columns.index(name) for name in columns]])
+
     def refuse_label(self, label: str | None, label_names: Sequence[str] | None = None) -> None:
         """The released label must not be among the features, nor must an image's path tell its class: no promise would be kept.
 
         `label_names` are the release's classes; where these are numbers, their numerals.
         """
-        if label is not None and label in self.columns:
-            raise InputError(
-                f"the features have a column {label!r}, which is what the released labels are called; leave it out."
-            )
+        refuse_label_column(label, self.columns)
         if self.folder is not None and label_names:
             found = folder_of_class(self.ids.tolist(), label_names)
             if found is not None:
@@ -55,6 +66,17 @@ class Features:
                     f"{self.folder} has a sub-folder {found!r}, which is what a class of the release is called: whoever has images "
                     "that are sorted by class has their labels, and a release protects nothing. Keep them under names that do not tell it."
                 )
+
+
+def refuse_label_column(label: str | None, columns: Sequence[str]) -> None:
+    """A column that is called like the label, whatever its case and the spaces around it."""
+    if label is None:
+        return
+    found = next((name for name in columns if name.strip().casefold() == label.strip().casefold()), None)
+    if found is not None:
+        raise InputError(
+            f"the features have a column {found!r}, which is what the released labels are called; leave it out."
+        )
 
 
 def read_features(path: Path, id_column: str | None = None, image_size: int | None = None) -> Features:
@@ -131,17 +153,26 @@ def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], np
 
 def _numbers(path: Path, batch: Any, names: list[str], *, text: bool) -> npt.NDArray[np.float32]:
     if len(names) == 1 and pa.types.is_nested(batch.column(names[0]).type):
-        column = batch.column(names[0])
-        rows = column.flatten().to_numpy(zero_copy_only=False)
-        if column.null_count or len(rows) % max(len(column), 1):
-            raise InputError(f"the lists in column {names[0]!r} of {path} must all be there and of one length.")
-        return np.asarray(rows.reshape(len(column), -1), dtype=np.float32)
+        return _lists(path, names[0], batch.column(names[0]))
     columns = []
     for name in names:
         column = batch.column(name)
         try:
-            columns.append(column.cast(pa.float32()).to_numpy(zero_copy_only=False))
+            columns.append(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         except pa.ArrowException:
             kind = "text" if text else str(column.type)
             raise InputError(f"column {name!r} of {path} holds {kind}, not numbers; encode or leave it out.") from None
     return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _lists(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:
+    """Lists of numbers, all of one length: rows of another length would lend their numbers to the next."""
+    kind = column.type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if not lists or not (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)):
+        raise InputError(f"column {name!r} of {path} holds {kind}, not lists of numbers.")
+    lengths = pc.list_value_length(column)
+    if column.null_count or pc.count_distinct(lengths).as_py() > 1:
+        raise InputError(f"the lists in column {name!r} of {path} must all be there and of one length.")
+    rows = column.flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(rows.reshape(len(column), -1), dtype=np.float32)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.data.images import pillow
+from labeldp.data.images import FORMATS, pillow
 from labeldp.errors import InputError
 from labeldp.release.place import explain
 
@@ -40,10 +42,25 @@ def read_folder(folder: Path, image_size: int | None = None) -> tuple[npt.NDArra
 
 
 def folder_of_class(names: Sequence[str], label_names: Sequence[str]) -> str | None:
-    """A sub-folder in these paths that is called like a class, whatever the case; None if there is none."""
-    classes = {name.strip().casefold() for name in label_names}
-    parents = {part for name in names for part in PurePosixPath(name).parts[:-1]}
-    return min((part for part in parents if part.strip().casefold() in classes), default=None)
+    """A sub-folder in these paths that is called like a class (`Cat`, `class_cat`); None if there is none.
+
+    Numbers are no proof, since years and batches are numbers too: only where *every* image lies in a folder with the number of a class.
+    """
+    classes = {_plain(name) for name in label_names if not _plain(name).isdigit()}
+    numbers = {str(number) for number in range(len(label_names))}
+    parents = [PurePosixPath(name).parts[:-1] for name in names]
+    named = min((part for parts in parents for part in parts if _plain(part) in classes), default=None)
+    if named is not None:
+        return named
+    numbered = [next((part for part in parts if _plain(part) in numbers), None) for parts in parents]
+    return min((part for part in numbered if part is not None), default=None) if all(numbered) else None
+
+
+def _plain(name: str) -> str:
+    """Without case, accents' encoding, `class_` in front, and zeros in front of a number."""
+    text = unicodedata.normalize("NFKC", name).strip().casefold()
+    text = re.sub(r"^(class|label)[ _-]*", "", text) or text
+    return str(int(text)) if text.isdecimal() else text
 
 
 def _names(folder: Path) -> Iterator[str]:
@@ -104,7 +121,7 @@ def _decoded(path: Path, size: tuple[int, int], mode: str) -> npt.NDArray[np.uin
 def _opened(path: Path) -> Iterator[Any]:
     """An image file; whatever its decoder stumbles over is an error that names the file."""
     try:
-        with pillow().open(path) as image:
+        with pillow().open(path, formats=FORMATS) as image:
             yield image
     except (InputError, MemoryError):
         raise

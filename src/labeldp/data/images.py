@@ -6,6 +6,9 @@ from typing import Any
 
 from labeldp.errors import InputError
 
+# Decoders of pictures only: Pillow would hand a PostScript file to Ghostscript, whatever it is called.
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+
 
 def pillow() -> Any:
     """The module `PIL.Image`, or a sentence on how to get it."""

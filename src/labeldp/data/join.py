@@ -14,6 +14,8 @@ from labeldp.release.core import Release
 
 def join(release: Release, features: Features) -> npt.NDArray[Any]:
     """One row of features for each position of the release: by id where both have ids, else by row number."""
+    if release.header["ids"] is not None and len({str(name) for name in release.ids.tolist()}) != len(release):
+        raise InputError("ids repeat in this release: whoever made it, labeldp did not.")
     features.refuse_label(release.header["label"], release.class_names)
     if not features.named:
         if release.header["ids"] is not None:
@@ -24,6 +26,10 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
             )
         rows: npt.NDArray[Any] = release.ids
         return np.asarray(features.values[rows])
+    if release.header["ids"] is None:
+        raise InputError(
+            "the release goes by row number, not by id: leave out --id, and give the features in the owner's order."
+        )
     place = features.places()
     rows = np.array([place.get(str(name), -1) for name in release.ids.tolist()])
     if (rows < 0).any():

@@ -16,11 +16,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.data.features import refuse_label_column
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError
 from labeldp.estimators.linear import fit_linear
-from labeldp.mechanisms import Mechanism
-from labeldp.mechanisms.plan import calibrate, recommend
+from labeldp.mechanisms import Mechanism, NoPrivacy
+from labeldp.mechanisms.plan import DEFAULT_DELTA, calibrate, recommend
 from labeldp.private import PrivateLabels
 from labeldp.release.core import Release
 
@@ -104,9 +105,17 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             mechanism = recommend(epsilon, num_classes, delta=delta)
         elif isinstance(mechanism, str):
             mechanism = calibrate(mechanism, epsilon=epsilon, num_classes=num_classes, delta=delta)
-        elif (spent := mechanism.guarantee().epsilon) > epsilon or mechanism.num_classes != num_classes:
+        if isinstance(mechanism, NoPrivacy):
+            raise InputError("mechanism 'none' would hand out the true labels, whatever ε says.")
+        spent = mechanism.guarantee()
+        if (
+            spent.epsilon > epsilon
+            or spent.delta > (DEFAULT_DELTA if delta is None else delta)
+            or mechanism.num_classes != num_classes
+        ):
             raise InputError(
-                f"this mechanism is for {mechanism.num_classes} classes and ε = {spent:g}, not for {num_classes} and {epsilon:g}."
+                f"this mechanism is for {mechanism.num_classes} classes, ε = {spent.epsilon:g} and δ = {spent.delta:g}, which is not, or "
+                "more than, what was asked for."
             )
         release = mechanism.release(
             labels, data_set=data_set, ledger=ledger if isinstance(ledger, Ledger) else Ledger(ledger), ids=ids, label=label,
@@ -116,18 +125,25 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> LabelDPClassifier:
         """X[i] belongs to the released row y[i]; without y, to row i of the whole release."""
+        for name in (
+            "linear_",
+            "trainer_",
+            "rows_trained_",
+            "fitted_on_",
+        ):  # whatever fails from here on, nothing answers for an old fit
+            self.__dict__.pop(name, None)
         release, rows = self._rows(y)
         X = validate_data(
             self, X, accept_sparse="csr" if self.model == "linear" else False, dtype=(np.float64, np.float32)
         )
         if len(rows) != X.shape[0]:
             raise InputError(f"X has {X.shape[0]:,} rows, and y names {len(rows):,} released ones.")
+        refuse_label_column(release.header["label"], [str(name) for name in getattr(self, "feature_names_in_", ())])
         return self._fit(X, release, rows)
 
     def _fit(self, X: Any, release: Release, rows: npt.NDArray[np.int64]) -> LabelDPClassifier:
         classes = release.mechanism.num_classes
         self.classes_ = np.array(release.label_names) if release.label_names else np.arange(classes)
-        self.rows_trained_ = np.unique(rows)
         if self.model == "linear":
             if not self.C > 0:
                 raise InputError(f"C must be positive; got {self.C}.")
@@ -143,6 +159,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 )
         else:
             self._fit_torch(X, release, rows)
+        self.rows_trained_, self.fitted_on_ = np.unique(rows), release.checksum
         return self
 
     def _fit_torch(self, X: npt.NDArray[Any], release: Release, rows: npt.NDArray[np.int64]) -> None:
@@ -177,7 +194,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Class probabilities, in the order of `classes_`."""
-        check_is_fitted(self)
+        check_is_fitted(self, "rows_trained_")
         sparse = "csr" if hasattr(self, "linear_") else False
         X = validate_data(self, X, accept_sparse=sparse, dtype=(np.float64, np.float32), reset=False)
         if hasattr(self, "linear_"):
@@ -194,8 +211,12 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def estimate_accuracy(self, X: Any, y: Any = None) -> AccuracyEstimate:
         """Accuracy on released rows that were not trained on, with its standard error and interval."""
-        check_is_fitted(self)
+        check_is_fitted(self, "rows_trained_")
         release, rows = self._rows(y)
+        if release.checksum != self.fitted_on_:
+            raise InputError(
+                "this classifier was fitted on another release, and whether these rows were trained on cannot be seen."
+            )
         again = np.isin(rows, self.rows_trained_)
         if again.any():
             raise InputError(

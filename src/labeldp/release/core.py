@@ -85,8 +85,12 @@ class Release:
         """
         from labeldp.evaluation import estimate_accuracy
 
-        chosen = self.observations[rows if isinstance(rows, slice) else self._checked(rows)]
-        return estimate_accuracy(self.mechanism, chosen, _plain(predictions))
+        chosen = np.arange(len(self))[rows if isinstance(rows, slice) else self._checked(rows)]
+        if len(np.unique(chosen)) != chosen.size:
+            raise InputError(
+                "a row can judge only once; some of these repeat, which would make the estimate look surer than it is."
+            )
+        return estimate_accuracy(self.mechanism, self.observations[chosen], _plain(predictions))
 
     def _evidence_of(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         evidence = self.mechanism.evidence(self.observations[rows if rows.ndim else rows[None]])
@@ -105,6 +109,8 @@ class Release:
     def positions(self, ids: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Where these ids are in the release; for joining features by id, whatever the order of either."""
         place = {text: position for position, text in enumerate(_id_texts(self.ids))}
+        if len(place) != len(self):
+            raise InputError("ids repeat in this release: whoever made it, labeldp did not.")
         found = np.array([place.get(text, -1) for text in _id_texts(np.asarray(ids))], dtype=np.int64)
         if (found < 0).any():
             raise InputError(

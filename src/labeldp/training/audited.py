@@ -20,7 +20,7 @@ from labeldp.training.job import Job
 def audit_run(folder: Path, job: Job) -> dict[str, Any]:
     """Two attackers, each at the full confidence: one sees the model's probabilities, one the release itself."""
     canaries = Canaries.load(folder / SECRET)
-    trainer, _ = open_run(folder, job.machine)
+    trainer, _ = open_run(folder, job.machine, job.model)
     probabilities = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(job.features)))
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     delta = summary["certificate"]["delta"] or 0.0

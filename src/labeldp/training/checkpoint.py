@@ -24,7 +24,8 @@ def save(trainer: Trainer, path: Path) -> None:
         tensors |= {f"average.{name}": value for name, value in trainer.averaged.state_dict().items()}
     tensors |= {f"momentum.{index}": value for index, value in trainer.momenta().items()}
     counts = {"epoch": str(trainer.epoch), "flop": str(trainer.flop)}
-    content = encode({name: value.cpu().contiguous() for name, value in tensors.items()}, counts)
+    # Cloned, since tied weights share memory, which the format does not know.
+    content = encode({name: value.cpu().contiguous().clone() for name, value in tensors.items()}, counts)
     place_file(path, lambda file: file.write(content))
 
 

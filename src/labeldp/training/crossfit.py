@@ -33,33 +33,34 @@ def cross_fit(
 ) -> dict[str, Any]:
     """Train `folds` models, each without one part of the rows (in folder/fold-1 …), then one on all rows (in folder).
 
-    The summary's accuracy is of the parts' models on the rows that each has not seen, and `crossfitted.parquet` has their
-    probabilities. The final model saw a little more, and is if anything better.
+    The summary's accuracy is that of the parts' models, each on the rows that it has not seen, and `crossfitted.parquet` has their
+    probabilities. The final model saw more rows and is usually better than that: with few rows, or few folds, by some points.
     """
     if not 2 <= folds <= len(job.release):
         raise InputError(f"--folds is from 2 to the number of rows; got {folds}.")
     if job.select != "last":
         raise InputError("--folds and --select best do not go together: the rows of a fold only report.")
-    whole = replace(job, holdout=0.0)
+    whole = replace(job, holdout=0.0, folds=folds)
     probabilities = np.zeros((len(job.release), job.release.mechanism.num_classes), dtype=np.float32)
     features = torch.from_numpy(np.ascontiguousarray(job.features))
     for number in range(folds):
-        part = replace(whole, fold=(number, folds))
+        part = replace(whole, folds=None, fold=(number, folds))
         place = folder / f"fold-{number + 1}"
         train(part, place, progress=progress, on_step=on_step, world=world)
         if world.first:
             rows = part.split().report
             with explained_memory("predicting needs as much as a forward pass of 2,000 rows."):
-                trainer, _ = open_run(place, job.machine)
+                trainer, _ = open_run(place, job.machine, job.model)
                 probabilities[rows] = trainer.probabilities(features[torch.from_numpy(rows)])
     summary = train(whole, folder, public_test=public_test, progress=progress, on_step=on_step, world=world)
     if not world.first:
         return {}
     estimate = estimate_accuracy(job.release.mechanism, job.release.observations, probabilities.argmax(axis=1))
-    write_scores(folder / "crossfitted.parquet", job.release.ids, probabilities)
+    about = {"certificate": summary["certificate"], "insecure": summary["insecure"]}
+    write_scores(folder / "crossfitted.parquet", job.release.ids, probabilities, about)
     parts = [RunFolder(folder / f"fold-{number + 1}") for number in range(folds)]
     seconds = sum(metrics["seconds"] for part in parts for metrics in part.history(job.recipe.epochs))
-    summary |= {**estimate_json(estimate), "folds": folds}
+    summary |= {**estimate_json(estimate), "folds": folds, "estimate_of_models_trained_on": 1 - 1 / folds}
     summary |= {"seconds": summary["seconds"] + seconds, "train_flop": summary["train_flop"] * folds}
     RunFolder(folder).write("summary.json", summary)
     return summary

@@ -36,6 +36,13 @@ class World:
         dist.broadcast_object_list(values, src=0)
         return values[0]
 
+    def share_buffers(self, *models: torch.nn.Module | None) -> None:
+        """The first process's buffers (batch statistics), in every process."""
+        if self.size > 1:
+            for model in models:
+                for buffer in model.buffers() if model is not None else ():
+                    dist.broadcast(buffer, src=0)
+
     def mean(self, value: torch.Tensor) -> torch.Tensor:
         """Over the processes."""
         if self.size > 1:

@@ -19,43 +19,71 @@ from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 
 
-def open_run(folder: Path, machine: Machine | None = None) -> tuple[Trainer, dict[str, Any]]:
-    """A run's model, ready to predict, and its configuration."""
+def open_run(folder: Path, machine: Machine | None = None, model: str | None = None) -> tuple[Trainer, dict[str, Any]]:
+    """A run's model, ready to predict, and its configuration.
+
+    A model of your own (`package.module:Class`) must be named again: a run directory may come from somebody else, and nothing that
+    it names is imported on its word alone.
+    """
     run = RunFolder(folder)
     config = run.config()
     try:
         recipe = Recipe(**config["recipe"])
         shape, classes = tuple(config["feature_shape"]), int(config["num_classes"])
         name = str(config["model"])
+        if not all(type(extent) is int and extent > 0 for extent in shape):
+            raise ValueError
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder} is not a run of `labeldp train`.") from None
+    if name not in models.NAMES and name != model:
+        raise InputError(
+            f"this run's model is {name}, which is code: name it yourself if you trust it (--model {name})."
+        )
     device, dtype = (machine or Machine()).chosen(images=len(shape) == 3)
     trainer = Trainer(models.build(name, shape, classes), recipe, device, dtype)
     trainer.load(run.final)
     return trainer, config
 
 
-def predict(folder: Path, features: npt.NDArray[Any], machine: Machine | None = None) -> npt.NDArray[np.float32]:
+def predict(
+    folder: Path, features: npt.NDArray[Any], machine: Machine | None = None, model: str | None = None
+) -> npt.NDArray[np.float32]:
     """The run's class probabilities for new rows."""
-    trainer, config = open_run(folder, machine)
+    trainer, config = open_run(folder, machine, model)
     if list(features.shape[1:]) != config["feature_shape"]:
         raise InputError(
             f"the model takes features of shape {config['feature_shape']}; these have {list(features.shape[1:])}."
         )
+    if (features.dtype == np.uint8) != (config["feature_type"] == "uint8"):
+        raise InputError(f"the model was trained on {config['feature_type']}; these features are {features.dtype}.")
     with explained_memory("predict fewer rows at a time."):
         return trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features)))
 
 
 def evaluate(
-    folder: Path, release: Release, features: npt.NDArray[Any], machine: Machine | None = None
+    folder: Path,
+    release: Release,
+    features: npt.NDArray[Any],
+    machine: Machine | None = None,
+    *,
+    model: str | None = None,
+    other_rows: bool = False,
 ) -> AccuracyEstimate:
-    """Accuracy on released rows that this run has not trained on; rows that it has are refused."""
+    """Accuracy on released rows that this run has not trained on; rows that it has are refused.
+
+    Where rows go by number in another data set, or by id here and by number there, nobody can see whether they are the same people:
+    `other_rows` says that they are not.
+    """
     run = RunFolder(folder)
     config = run.config()
     if (release.mechanism.num_classes, release.header["label_names"]) != (config["num_classes"], config["label_names"]):
         raise InputError("this release has other classes (or the same in another order) than the run was trained with.")
-    run.refuse_trained(release)
+    if None not in (release.header["label"], config["label"]) and release.header["label"] != config["label"]:
+        raise InputError(
+            f"this release is of the label {release.header['label']!r}; the run was trained on {config['label']!r}."
+        )
+    run.refuse_trained(release, other_rows=other_rows)
     if len(features) != len(release):
         raise InputError(f"there are {len(features):,} rows of features for {len(release):,} released rows.")
-    predictions = predict(folder, features, machine).argmax(axis=1)
+    predictions = predict(folder, features, machine, model).argmax(axis=1)
     return estimate_accuracy(release.mechanism, release.observations, predictions)

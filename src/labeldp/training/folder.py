@@ -11,7 +11,8 @@ summary.json          the certificate beside the accuracy
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,24 @@ class RunFolder:
                 f"{self.path} cannot be made a run directory (--out): is there a file of that name?"
             ) from None
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One training at a time in one directory."""
+        from filelock import FileLock, Timeout
+
+        self.make()
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise InputError(
+                f"another training is running in {self.path}; choose another --out, or wait for it."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
     def match(self, config: dict[str, Any]) -> None:
         """Begin, or go on with the same; anything else is refused."""
         path = self.path / "config.json"
@@ -69,9 +88,19 @@ class RunFolder:
         """As written when the run began."""
         try:
             config: dict[str, Any] = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
+            if not isinstance(config, dict):
+                raise ValueError
         except (OSError, ValueError):
             raise InputError(f"{self.path} is not a run of `labeldp train`.") from None
         return config
+
+    def promise(self) -> dict[str, Any]:
+        """The certificate of what was trained on, and why it may be worth nothing; empty before the run is finished."""
+        try:
+            summary = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
+            return {name: summary[name] for name in ("certificate", "insecure", "release")}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
 
     def write(self, name: str, data: dict[str, Any]) -> None:
         """A JSON file, in one step."""
@@ -102,14 +131,25 @@ class RunFolder:
         table = pa.table({"id": pa.array(release.ids[rows])}).replace_schema_metadata(about)
         place_file(self.path / "trained.parquet", lambda file: pq.write_table(table, file))
 
-    def refuse_trained(self, release: Release) -> None:
-        """Rows that this run has trained on cannot judge it."""
-        trained = pq.read_table(self.path / "trained.parquet")
-        about = json.loads(trained.schema.metadata[b"labeldp"])
+    def refuse_trained(self, release: Release, *, other_rows: bool = False) -> None:
+        """Rows that this run has trained on cannot judge it; nor can rows of which nobody can tell, unless somebody says so."""
+        try:
+            trained = pq.read_table(self.path / "trained.parquet")
+            about = json.loads(trained.schema.metadata[b"labeldp"])
+            was_by_id, data_set = bool(about["by_id"]), about["data_set"]
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
+            raise InputError(
+                f"{self.path} does not say which rows were trained on: trained.parquet is missing or damaged."
+            ) from None
         by_id = release.header["ids"] is not None
         # Ids name people whatever the data set is called; row numbers mean something within one data set only.
-        if by_id != about["by_id"] or not (by_id or about["data_set"] == release.data_set):
-            return
+        if by_id != was_by_id or not (by_id or data_set == release.data_set):
+            if other_rows:
+                return
+            raise InputError(
+                "whether these rows were trained on cannot be seen: the run and this release name rows in different ways, or number "
+                "those of two data sets. If you know that no row was trained on, say so: --other-rows."
+            )
         seen = {str(name) for name in trained.column("id").to_pylist()}
         again = [i for i, name in enumerate(release.ids.tolist()) if str(name) in seen]
         if again:

@@ -44,6 +44,8 @@ class Job:
     select    "last" epoch, or the "best" by half of the rows held out; the other half then reports
     patience  stop after so many epochs without a better one
     fold      (number, of how many): these rows are held out instead
+    folds     how many such parts judge this run, which is trained on all rows
+    columns   what the features are called, if they have names; `predict` then goes by them
     """
 
     release: Release
@@ -54,6 +56,8 @@ class Job:
     select: str = "last"
     patience: int | None = None
     fold: tuple[int, int] | None = None
+    folds: int | None = None
+    columns: tuple[str, ...] = ()
     machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self) -> None:
@@ -97,6 +101,8 @@ class Job:
             "feature_type": str(self.features.dtype),
             "holdout": self.holdout,
             "fold": self.fold,
+            "folds": self.folds,
+            "columns": list(self.columns),
             "select": self.select,
             "patience": self.patience,
             "recipe": self.recipe.to_json(),

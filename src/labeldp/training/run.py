@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from labeldp.errors import InputError
 from labeldp.evaluation import AccuracyEstimate, estimate_accuracy
 from labeldp.release.core import certificate_json
 from labeldp.training.device import explained_memory
@@ -36,8 +38,11 @@ def train(
     Among several processes every one calls this; the first writes all files, and `folder` must be where all can read it.
     """
     run, split = RunFolder(folder), job.split()
-    with explained_memory(
-        f"a smaller --batch-size (it is {job.recipe.batch_size}) or a larger --accumulate ({job.recipe.accumulate}) needs less."
+    with (
+        run.locked() if world.first else nullcontext(),
+        explained_memory(
+            f"a smaller --batch-size (it is {job.recipe.batch_size}) or a larger --accumulate ({job.recipe.accumulate}) needs less."
+        ),
     ):
         trainer = job.trainer(world)
         features = torch.from_numpy(np.ascontiguousarray(job.features))
@@ -48,7 +53,12 @@ def train(
             trainer.load(run.checkpoint)
         else:
             trainer.prepare(features)
-        world.wait()  # the first process may write the next checkpoint once all have read this one
+        # Only once all have read this checkpoint may the first write the next; and all must have read the same.
+        if world.told(trainer.epoch) != trainer.epoch:
+            raise InputError(
+                f"{folder} is not the same for all processes: --out must be a directory that all machines share."
+            )
+        world.wait()
         if world.first:
             run.write_trained(job.release, split.train)
         history = run.history(trainer.epoch) if world.first else []

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 from labeldp.errors import InputError
 from labeldp.training import checkpoint
@@ -46,8 +46,7 @@ class Trainer:
         self._rates = [group["rate"] for group in self._optimizer.param_groups]
         self.averaged: AveragedModel | None = None
         if self.recipe.average:
-            average = get_ema_multi_avg_fn(self.recipe.average)  # type: ignore[no-untyped-call]
-            self.averaged = AveragedModel(self.model, multi_avg_fn=average, use_buffers=True)
+            self.averaged = AveragedModel(self.model, multi_avg_fn=_moving(self.recipe.average), use_buffers=True)
         self.mean = torch.zeros(1)
         self.scale = torch.ones(1)
         self.epoch = 0
@@ -102,7 +101,13 @@ class Trainer:
         `on_step` is told after each step how many of how many are done. Among several processes, each takes its share of every
         batch, so that the batch, and what is learned, is that of one process (but for batch statistics, which are each one's own).
         """
-        steps = len(rows) // min(self.recipe.batch_size, len(rows))
+        batch = min(self.recipe.batch_size, len(rows))
+        if batch // (self.world.size * self.recipe.accumulate) < 2:
+            raise InputError(
+                f"a step of {batch:,} rows leaves less than two for each of {self.world.size} processes × {self.recipe.accumulate} parts; "
+                "raise --batch-size, or lower --accumulate."
+            )
+        steps = len(rows) // batch
         per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
         forward = self._forward()
         while self.epoch < self.recipe.epochs:
@@ -123,6 +128,8 @@ class Trainer:
                 on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
             self.flop += per_row * len(rows)
             self.epoch += 1
+            # Batch statistics are each process's own; after an epoch all take the first's, which is what is saved.
+            self.world.share_buffers(self.model, self.averaged)
             mean_loss = float(self.world.mean(torch.stack(losses).mean()))
             if not np.isfinite(mean_loss):
                 raise InputError(f"the training diverged in epoch {self.epoch}; a lower --learning-rate helps.")
@@ -149,9 +156,12 @@ class Trainer:
                 x = self._augmented(features[torch.from_numpy(chosen)], chosen, generator)
                 with self._autocast():
                     logits = forward(x)
-                # Gradients are averaged over the processes; weighted like this, the result is the mean over the whole batch.
-                weight = len(chosen) * self.world.size / len(batch)
-                loss = PosteriorLoss()(logits, evidence(chosen), self._prior(x, logits)) * weight
+                # Gradients are averaged over the processes; divided like this, the result is the mean over the whole batch.
+                loss = (
+                    PosteriorLoss("sum")(logits, evidence(chosen), self._prior(x, logits))
+                    * self.world.size
+                    / len(batch)
+                )
                 loss.backward()
             total += loss.detach()
         self._optimizer.step()
@@ -242,6 +252,22 @@ class Trainer:
         for index, parameter in enumerate(self._trained()):
             if index in momenta:
                 self._optimizer.state[parameter]["momentum_buffer"] = momenta[index].to(self.device)
+
+
+def _moving(share: float) -> Callable[[Any, Any, Any], None]:
+    """An average that keeps `share` of itself a step, and less in the first steps: it must not remember a model that knew nothing."""
+
+    @torch.no_grad()
+    def update(averaged: list[Tensor], current: list[Tensor], steps: Tensor) -> None:
+        done = int(steps)
+        kept = min(share, (1 + done) / (10 + done))
+        for old, new in zip(averaged, current, strict=True):
+            if old.is_floating_point():
+                old.lerp_(new.to(old.dtype), 1 - kept)
+            else:
+                old.copy_(new)
+
+    return update
 
 
 def _halves(rows: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,246 @@
+"""What a hostile review found, each as a test that fails without its fix."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import labeldp
+from labeldp.data.features import Features, read_features
+from labeldp.data.folder import folder_of_class
+from labeldp.data.join import join
+from labeldp.errors import InputError
+from labeldp.estimators import LabelDPClassifier
+from labeldp.training.finished import evaluate, open_run, predict
+from labeldp.training.job import Job
+from labeldp.training.recipe import Recipe
+from labeldp.training.run import train
+
+ROWS = 400
+NOISE = labeldp.RandomizedResponse.calibrated(epsilon=2.0, num_classes=3)
+
+
+def released(folder, name="d", ids=True, rows=ROWS, **more):
+    labels = np.arange(rows) % 3
+    given = {"ids": [f"u{i}" for i in range(rows)]} if ids else {}
+    return NOISE.release(labels, data_set=name, ledger=folder / f"{name}.ledger", **given, **more)
+
+
+def features(rows=ROWS):
+    return (np.arange(rows)[:, None] % 3 * 3 + np.random.default_rng(0).normal(size=(rows, 4))).astype(np.float32)
+
+
+def ran(folder, release, **changes):
+    train(Job(release, features(len(release)), "linear", Recipe(2, 50, 0.1), **changes), folder / "run")
+    return folder / "run"
+
+
+def test_a_run_directory_names_no_code_that_is_run(tmp_path):
+    run = ran(tmp_path, released(tmp_path))
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"model": "os:system", "feature_shape": ["touch pwned"]}))
+    with pytest.raises(InputError, match="not a run"):
+        predict(run, features())
+    (run / "config.json").write_text(json.dumps(config | {"model": "tests.training.test_review:made_here"}))
+    with pytest.raises(InputError, match="name it yourself if you trust it"):
+        open_run(run)
+    assert open_run(run, model="tests.training.test_review:made_here")[0].epoch == 2
+
+
+def made_here(shape, num_classes):
+    from labeldp.models import Linear
+
+    return Linear(shape[0], num_classes)
+
+
+@pytest.mark.filterwarnings("ignore:these labels come without ids")
+def test_evaluate_refuses_what_it_cannot_tell(tmp_path):
+    release = released(tmp_path, "numbered", ids=False)
+    run = ran(tmp_path, release)
+    for other in (released(tmp_path, "named"), released(tmp_path, "renamed", ids=False)):
+        with pytest.raises(InputError, match="--other-rows"):
+            evaluate(run, other, features())
+        assert evaluate(run, other, features(), other_rows=True).rows == ROWS
+    with pytest.raises(InputError, match="were trained on"):
+        evaluate(run, release, features())
+
+
+def test_evaluate_compares_labels_and_a_damaged_run_is_said(tmp_path):
+    run = ran(tmp_path, released(tmp_path, label="bought"))
+    other = NOISE.release(
+        np.zeros(50, int), data_set="o", ids=[f"n{i}" for i in range(50)], label="clicked", ledger=tmp_path / "o"
+    )
+    with pytest.raises(InputError, match="of the label 'clicked'"):
+        evaluate(run, other, features(50))
+    (run / "trained.parquet").unlink()
+    same = NOISE.release(
+        np.zeros(50, int), data_set="s", ids=[f"n{i}" for i in range(50)], label="bought", ledger=tmp_path / "s"
+    )
+    with pytest.raises(InputError, match=r"trained.parquet is missing"):
+        evaluate(run, same, features(50))
+    (run / "config.json").write_text("[]")
+    with pytest.raises(InputError, match="not a run"):
+        predict(run, features())
+
+
+def test_one_training_at_a_time_in_a_directory(tmp_path):
+    release = released(tmp_path)
+    release.save(tmp_path / "r.parquet")
+    np.save(tmp_path / "x.npy", features())
+    holder = subprocess.Popen([sys.executable, "-c", (
+        "import sys, time; from pathlib import Path; from labeldp.training.folder import RunFolder\n"
+        "with RunFolder(Path(sys.argv[1])).locked(): print('held', flush=True); time.sleep(60)"
+    ), str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another training is running"):
+            ran(tmp_path, release)
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+    time.sleep(0.1)
+    assert ran(tmp_path, release).exists()  # a killed holder holds nothing
+
+
+def test_lists_of_different_lengths_do_not_lend_each_other_numbers(tmp_path):
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "x": [[1.0, 2, 3], [4.0], [5.0, 6]]}), tmp_path / "ragged.parquet")
+    with pytest.raises(InputError, match="of one length"):
+        read_features(tmp_path / "ragged.parquet", "id")
+    pq.write_table(pa.table({"id": ["a"], "x": [{"u": 1.0}]}), tmp_path / "struct.parquet")
+    with pytest.raises(InputError, match="not lists of numbers"):
+        read_features(tmp_path / "struct.parquet", "id")
+    pq.write_table(pa.table({"income": [20_000_001, 5], "x": [1, 2]}), tmp_path / "big.parquet")
+    assert read_features(tmp_path / "big.parquet").values[0, 0] == np.float32(20_000_001)
+
+
+@pytest.mark.filterwarnings("ignore:these labels come without ids")
+def test_numbers_are_not_joined_as_ids(tmp_path):
+    with pytest.raises(InputError, match="goes by row number"):
+        join(released(tmp_path, ids=False), Features(features(), np.arange(ROWS)[::-1], named=True))
+
+
+def test_columns_go_by_name(tmp_path):
+    given = Features(np.arange(6.0).reshape(2, 3), np.arange(2), ("a", "b", "c"))
+    np.testing.assert_array_equal(given.ordered(["c", "a", "b"]), [[2, 0, 1], [5, 3, 4]])
+    assert given.ordered(()) is given.values
+    with pytest.raises(InputError, match="missing here d, new here c"):
+        given.ordered(["a", "b", "d"])
+    for name in ("bought", "BOUGHT", " Bought "):
+        with pytest.raises(InputError, match="leave it out"):
+            Features(features(), np.arange(ROWS), (name,)).refuse_label("bought")
+
+
+def test_bytes_and_fractions_are_not_the_same_features(tmp_path):
+    run = ran(tmp_path, released(tmp_path))
+    with pytest.raises(InputError, match="trained on float32"):
+        predict(run, np.zeros((3, 4), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("paths", "classes", "found"),
+    [
+        (["0/a.png", "1/b.png"], ("cat", "dog"), "0"),
+        (["00/a.png", "01/b.png"], ("0", "1"), "00"),
+        (["class_0/a.png", "class_1/b.png"], ("0", "1"), "class_0"),
+        (["cafe\u0301/a.png", "x/b.png"], ("caf\u00e9", "bar"), "cafe\u0301"),
+        (["2024/3/a.png", "2024/11/b.png"], tuple(map(str, range(10))), None),
+        (["a.png", "b.png"], ("cat", "dog"), None),
+    ],
+)
+def test_folders_that_tell_the_class(paths, classes, found):
+    assert folder_of_class(paths, classes) == found
+
+
+def test_a_refitted_classifier_forgets(tmp_path):
+    release, x = released(tmp_path), features()
+    clf = LabelDPClassifier(release, random_state=0).fit(x[:200], release.target()[:200])
+    before = clf.predict_proba(x)
+    clf.set_params(model="mlp", epochs=2).fit(x[200:], release.target()[200:])
+    assert not np.allclose(clf.predict_proba(x), before)
+    with pytest.raises(InputError, match="were trained on"):
+        clf.score(x[200:], release.target()[200:])
+    clf.set_params(model="linear", C=-1)
+    with pytest.raises(InputError, match="positive"):
+        clf.fit(x[:100], release.target()[:100])
+    with pytest.raises(Exception, match="not fitted"):
+        clf.predict(x)
+
+
+def test_a_row_judges_once_and_for_its_own_release(tmp_path):
+    release, x = released(tmp_path), features()
+    clf = LabelDPClassifier(release).fit(x[:200], release.target()[:200])
+    with pytest.raises(InputError, match="only once"):
+        clf.score(np.tile(x[200:210], (10, 1)), np.tile(release.target()[200:210], (10, 1)))
+    clf.set_params(release=released(tmp_path, "b"))
+    with pytest.raises(InputError, match="fitted on another release"):
+        clf.score(x[200:], clf.release.target()[200:])
+
+
+def test_from_labels_keeps_to_what_was_asked(tmp_path):
+    given = {"num_classes": 3, "data_set": "d", "ids": np.arange(30), "ledger": tmp_path / "l", "epsilon": 1.0}
+    loose = labeldp.Gaussian.calibrated(epsilon=1.0, delta=1e-2, num_classes=3)
+    with pytest.raises(InputError, match="more than, what was asked for"):
+        LabelDPClassifier.from_labels(np.arange(30) % 3, mechanism=loose, delta=1e-9, **given)
+    with pytest.raises(InputError, match="true labels"):
+        LabelDPClassifier.from_labels(np.arange(30) % 3, mechanism="none", **given)
+    assert not (tmp_path / "l").exists()
+
+
+@pytest.mark.parametrize(("batch", "accumulate"), [(4096, 300), (8, 4)])
+def test_parts_are_never_empty(tmp_path, batch, accumulate):
+    recipe = Recipe(1, batch, 0.1, accumulate=accumulate)
+    job = Job(released(tmp_path), features(), "mlp", recipe)
+    if batch > ROWS:
+        with pytest.raises(InputError, match="less than two for each"):
+            train(job, tmp_path / "run")
+    else:
+        assert train(job, tmp_path / "run")["epochs"] == 1
+
+
+def test_tied_weights_are_saved(tmp_path):
+    job = Job(released(tmp_path), features(), "tests.training.test_review:Tied", Recipe(1, 50, 0.01))
+    assert train(job, tmp_path / "run")["epochs"] == 1
+    assert open_run(tmp_path / "run", model=job.model)[0].epoch == 1
+
+
+class Tied(torch.nn.Module):
+    def __init__(self, shape, num_classes):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(*shape, shape[0]), torch.nn.Linear(*shape, shape[0])
+        self.second.weight = self.first.weight
+        self.head = torch.nn.Linear(shape[0], num_classes)
+
+    def forward(self, x):
+        return self.head(self.second(torch.relu(self.first(x))))
+
+
+def test_test_rows_are_not_released_rows(tmp_path, cli):
+    release = released(tmp_path)
+    release.save(tmp_path / "r.parquet")
+    columns = {f"x{i}": features()[:, i] for i in range(4)}
+    pq.write_table(pa.table({"uid": release.ids.tolist(), **columns}), tmp_path / "x.parquet")
+    pq.write_table(pa.table({"uid": release.ids.tolist(), "y": np.arange(ROWS) % 3}), tmp_path / "y.parquet")
+    code, _, err = cli("train", "--release", tmp_path / "r.parquet", "--features", tmp_path / "x.parquet", "--id", "uid", "--out",
+                       tmp_path / "run", "--test-features", tmp_path / "x.parquet", "--test-labels", tmp_path / "y.parquet",
+                       "--test-labels-are-public")  # fmt: skip
+    assert (code, "some test rows are in the release" in err) == (2, True)
+
+
+def test_insecurity_travels_with_the_predictions(tmp_path, cli):
+    assert (
+        cli("train", "--dataset", "digits", "--mechanism", "none", "--epochs", "1", "--out", tmp_path / "run")[0] == 0
+    )
+    np.save(tmp_path / "x.npy", np.zeros((3, 64), np.float32))
+    cli("predict", tmp_path / "run", "--features", tmp_path / "x.npy", "--out", tmp_path / "s.parquet")
+    about = json.loads(pq.read_schema(tmp_path / "s.parquet").metadata[b"labeldp"])
+    assert about["insecure"].startswith("no privacy")
+    assert about["certificate"]["epsilon"] is None
+    assert os.path.exists(tmp_path / "run" / ".lock")
