@@ -48,7 +48,9 @@ def test_every_command_and_option_is_documented():
     """`labeldp release --help` and the guide together name every option; every command has a sentence."""
     from labeldp.cli import app, ledger
 
-    guide = "".join((ROOT / name).read_text() for name in ("README.md", "docs/owner.md", "docs/training.md"))
+    guide = "".join(
+        (ROOT / name).read_text() for name in ("README.md", "docs/owner.md", "docs/training.md", "docs/audit.md")
+    )
     for command in [*app.registered_commands, *ledger.app.registered_commands]:
         assert command.callback.__doc__
     for name in (
@@ -62,6 +64,8 @@ def test_every_command_and_option_is_documented():
         "predict",
         "evaluate",
         "download",
+        "audit",
+        "canaries plant",
     ):
         assert f"labeldp {name}" in guide
 

@@ -3,7 +3,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from labeldp import PrivateLabels, RandomizedResponse, SecureEntropy, SeededEntropy
+from labeldp import NoPrivacy, PrivateLabels, RandomizedResponse, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError
 from labeldp.evaluation import estimate_accuracy
 from labeldp.mechanisms.plan import NAMES, calibrate
@@ -72,3 +72,19 @@ def test_bad_input():
         estimate_accuracy(RandomizedResponse(2, 2**63), observations % 2, predictions % 2)
     with pytest.raises(InputError, match="two held-out"):
         estimate_accuracy(mechanism, observations[:1], predictions[:1])
+
+
+def test_canaries_are_taken_out():
+    """Planted labels are right by chance, 1 in C; the interval is the seen one, moved in the same way."""
+    mechanism = NoPrivacy(4)
+    truth = np.arange(1000) % 4
+    predictions = np.where(np.arange(1000) < 900, truth, (truth + 1) % 4)
+    seen = estimate_accuracy(mechanism, truth.astype(np.uint8), predictions)
+    assert seen.accuracy == pytest.approx(0.9)
+    clean = seen.without_canaries(0.1, 4)
+    assert clean.accuracy == pytest.approx((0.9 - 0.025) / 0.9)
+    assert clean.standard_error == pytest.approx(seen.standard_error / 0.9)
+    assert clean.interval() == pytest.approx([(end - 0.025) / 0.9 for end in seen.interval()])
+    assert seen.without_canaries(0.0, 4).interval() == pytest.approx(seen.interval())
+    with pytest.raises(InputError, match="share of canaries"):
+        seen.without_canaries(1.0, 4)

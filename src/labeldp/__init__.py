@@ -53,7 +53,7 @@ __all__ = sorted(_WHERE)
 
 
 # Packages, so that `labeldp.training.PosteriorLoss()` works after `import labeldp` alone.
-_PACKAGES = ("accounting", "data", "denoise", "estimators", "mechanisms", "models", "release", "training")
+_PACKAGES = ("accounting", "audit", "data", "denoise", "estimators", "mechanisms", "models", "release", "training")
 
 
 def __getattr__(name: str) -> Any:

@@ -25,6 +25,17 @@ class AccuracyEstimate:
     standard_error: float
     rows: int
     moments: Moments
+    canary_share: float = 0.0
+    num_classes: int = 2
+
+    def without_canaries(self, share: float, num_classes: int) -> AccuracyEstimate:
+        """If a `share` of the rows has planted labels, drawn uniformly from all classes: the accuracy on the others, (Â − s/C)/(1 − s)."""
+        if not 0 <= share < 1:
+            raise InputError(f"the share of canaries is from 0 to below 1; got {share:g}.")
+        accuracy = (self.accuracy - share / num_classes) / (1 - share)
+        return AccuracyEstimate(
+            accuracy, self.standard_error / (1 - share), self.rows, self.moments, share, num_classes
+        )
 
     def interval(self, z: float = 1.959964) -> tuple[float, float]:
         """The accuracies that are within z standard errors (default: 95%) of what was seen, cut to [0, 1].
@@ -32,14 +43,19 @@ class AccuracyEstimate:
         The variance at accuracy a is known exactly, V(a) = a·v₁ + (1−a)·v₀ + a(1−a)·(E₁−E₀)², so the interval is Wilson's:
         all a with (â − a)²·(E₁−E₀)² ≤ z²·V(a)/n. It covers where few rows score, which ± z standard errors does not.
         """
+        planted = self.canary_share / self.num_classes
+        seen = self.accuracy * (1 - self.canary_share) + planted
+        low, high = ((end - planted) / (1 - self.canary_share) for end in self._seen_interval(seen, z))
+        return max(0.0, min(1.0, low)), max(0.0, min(1.0, high))
+
+    def _seen_interval(self, seen: float, z: float) -> tuple[float, float]:
         m, k = self.moments, z**2 / self.rows
         gap = m.mean_true - m.mean_other
         a = (1 + k) * gap**2
-        b = -2 * self.accuracy * gap**2 - k * (m.variance_true - m.variance_other + gap**2)
-        c = self.accuracy**2 * gap**2 - k * m.variance_other
+        b = -2 * seen * gap**2 - k * (m.variance_true - m.variance_other + gap**2)
+        c = seen**2 * gap**2 - k * m.variance_other
         root = math.sqrt(max(0.0, b * b - 4 * a * c))
-        low, high = ((-b - root) / (2 * a), (-b + root) / (2 * a))
-        return max(0.0, min(1.0, low)), max(0.0, min(1.0, high))
+        return (-b - root) / (2 * a), (-b + root) / (2 * a)
 
 
 def estimate_accuracy(

@@ -11,8 +11,8 @@ import pytest
 import labeldp
 from labeldp import PrivateLabels, SeededEntropy
 from labeldp.audit.attack import CalibratedAttack, ModelAttack, NeighbourAttack, ReleaseAttack, guess
-from labeldp.audit.audit import audit
 from labeldp.audit.canaries import Canaries
+from labeldp.audit.measure import audit
 from labeldp.audit.scores import checked_probabilities
 from labeldp.cli import main
 from labeldp.errors import InputError

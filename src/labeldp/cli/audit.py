@@ -48,7 +48,7 @@ def command(
 def _paper(path: Path, logits: bool) -> Any:
     import numpy as np
 
-    from labeldp.audit.audit import audit_paper
+    from labeldp.audit.measure import audit_paper
     from labeldp.audit.scores import checked_probabilities
 
     try:
@@ -66,8 +66,8 @@ def _audited(
     confidence: float, logits: bool,
 ) -> Any:  # fmt: skip
     from labeldp.audit.attack import Attack, CalibratedAttack, ModelAttack, NeighbourAttack
-    from labeldp.audit.audit import audit
     from labeldp.audit.canaries import Canaries
+    from labeldp.audit.measure import audit
     from labeldp.audit.scores import read_probabilities
     from labeldp.data.features import read_features
     from labeldp.release import Release

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from labeldp.cli.options import DeviceOption, FeaturesOption, IdOption, ImageSizeOption, JsonOption
+from labeldp.cli.options import CanaryShareOption, DeviceOption, FeaturesOption, IdOption, ImageSizeOption, JsonOption
 from labeldp.cli.output import print_json
 from labeldp.errors import InputError
 
@@ -54,6 +54,7 @@ def evaluate(
     features: FeaturesOption,
     id_column: IdOption = None,
     image_size: ImageSizeOption = None,
+    canary_share: CanaryShareOption = 0.0,
     other_rows: Annotated[
         bool, typer.Option("--other-rows", help="No row of this release was trained on, though ids cannot show it.")
     ] = False,
@@ -76,6 +77,7 @@ def evaluate(
     read = read_features(features, id_column, image_size)
     read = replace(read, values=read.ordered(RunFolder(folder).config()["columns"]))
     estimate = run(folder, loaded, join(loaded, read), Machine(device), model=model, other_rows=other_rows)
+    estimate = estimate.without_canaries(canary_share, loaded.mechanism.num_classes)
     if json:
         print_json({**estimate_json(estimate), "insecure": loaded.insecure})
         return

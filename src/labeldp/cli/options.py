@@ -48,6 +48,12 @@ IdOption = Annotated[
 ImageSizeOption = Annotated[
     int | None, typer.Option("--image-size", help="For a folder of images: resize and crop them to so many pixels.")
 ]
+CanaryShareOption = Annotated[
+    float,
+    typer.Option(
+        "--canary-share", help="The share of rows with planted labels, if the owner named one: corrects accuracy."
+    ),
+]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 PriorOption = Annotated[
     Path | None,

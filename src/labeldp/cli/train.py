@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli.options import DeltaOption, DeviceOption, FeaturesOption, IdOption, ImageSizeOption, JsonOption
+from labeldp.cli.options import (
+    CanaryShareOption,
+    DeltaOption,
+    DeviceOption,
+    FeaturesOption,
+    IdOption,
+    ImageSizeOption,
+    JsonOption,
+)
 from labeldp.cli.output import guarantee_text, print_facts, print_json
 from labeldp.errors import InputError
 
@@ -48,6 +56,7 @@ def command(
     folds: Annotated[int | None, typer.Option("--folds", help="Estimate accuracy by cross-fitting so many models, and train on all rows.", rich_help_panel=_JUDGE)] = None,
     select: Annotated[str, typer.Option("--select", help="last epoch, or the best by half of the rows held out; the other half reports.", rich_help_panel=_JUDGE)] = "last",
     patience: Annotated[int | None, typer.Option("--patience", help="With --select best: stop after so many epochs without a better one.", rich_help_panel=_JUDGE)] = None,
+    canary_share: CanaryShareOption = 0.0,
     test_features: Annotated[Path | None, typer.Option("--test-features", help="Rows with public labels.", readable=False, rich_help_panel=_JUDGE)] = None,
     test_labels: Annotated[Path | None, typer.Option("--test-labels", help="Their labels: .npy, or a table.", readable=False, rich_help_panel=_JUDGE)] = None,
     test_labels_are_public: Annotated[bool, typer.Option("--test-labels-are-public", help="Said by whoever answers for it: no promise covers the test labels.", rich_help_panel=_JUDGE)] = False,
@@ -128,6 +137,7 @@ def command(
             select,
             patience,
             columns=columns,
+            canary_share=canary_share,
             machine=Machine(device, dtype, compile_model),
         )
         note = _noting(out) if tensorboard and world.first else None

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from labeldp.audit.audit import audit
 from labeldp.audit.canaries import Canaries
+from labeldp.audit.measure import audit
 from labeldp.training.experiment import SECRET
 from labeldp.training.finished import open_run
 from labeldp.training.folder import RunFolder

@@ -56,6 +56,7 @@ def cross_fit(
     if not world.first:
         return {}
     estimate = estimate_accuracy(job.release.mechanism, job.release.observations, probabilities.argmax(axis=1))
+    estimate = estimate.without_canaries(job.canary_share, job.release.mechanism.num_classes)
     about = {"certificate": summary["certificate"], "insecure": summary["insecure"]}
     write_scores(folder / "crossfitted.parquet", job.release.ids, probabilities, about)
     parts = [RunFolder(folder / f"fold-{number + 1}") for number in range(folds)]

@@ -45,6 +45,7 @@ class Job:
     patience  stop after so many epochs without a better one
     fold      (number, of how many): these rows are held out instead
     folds     how many such parts judge this run, which is trained on all rows
+    canary_share  the share of rows with planted labels, held-out rows among them, as the owner says
     columns   what the features are called, if they have names; `predict` then goes by them
     """
 
@@ -58,6 +59,7 @@ class Job:
     fold: tuple[int, int] | None = None
     folds: int | None = None
     columns: tuple[str, ...] = ()
+    canary_share: float = 0.0
     machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self) -> None:
@@ -103,6 +105,7 @@ class Job:
             "fold": self.fold,
             "folds": self.folds,
             "columns": list(self.columns),
+            "canary_share": self.canary_share,
             "select": self.select,
             "patience": self.patience,
             "recipe": self.recipe.to_json(),

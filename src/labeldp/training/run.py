@@ -93,7 +93,8 @@ def judged(job: Job, trainer: Trainer, features: torch.Tensor, rows: Rows) -> Ac
     if len(rows) < 2:
         return None
     predictions = trainer.probabilities(features[torch.from_numpy(rows)]).argmax(axis=1)
-    return estimate_accuracy(job.release.mechanism, job.release.observations[rows], predictions)
+    estimate = estimate_accuracy(job.release.mechanism, job.release.observations[rows], predictions)
+    return estimate.without_canaries(job.canary_share, job.release.mechanism.num_classes)
 
 
 def _keep(
