@@ -244,3 +244,106 @@ def test_insecurity_travels_with_the_predictions(tmp_path, cli):
     assert about["insecure"].startswith("no privacy")
     assert about["certificate"]["epsilon"] is None
     assert os.path.exists(tmp_path / "run" / ".lock")
+
+
+# ── what new users stumbled over ──
+
+
+def test_a_rare_column_does_no_harm(tmp_path):
+    """One row in 6,000 has it; in a sample of the rows it is constant."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 6000)
+    x = (rng.normal(size=(3, 5))[labels] * 2 + rng.normal(size=(6000, 5))).astype(np.float32)
+    rare = np.zeros((6000, 1), np.float32)
+    rare[3001] = 1
+    strong = labeldp.RandomizedResponse.calibrated(epsilon=5.0, num_classes=3)
+    release = strong.release(
+        labels, data_set="d", ids=np.arange(6000), ledger=tmp_path / "l", entropy=labeldp.SeededEntropy(0)
+    )
+    scores = []
+    for name, values in (("plain", x), ("rare", np.hstack((x, rare)))):
+        train(Job(release, values, "mlp", Recipe(3, 100, 0.02)), tmp_path / name)
+        scores.append((predict(tmp_path / name, values).argmax(axis=1) == labels).mean())
+    assert scores[1] > scores[0] - 0.01
+    assert scores[0] > 0.8
+
+
+def test_other_features_are_another_run_and_a_finished_one_is_not_rewritten(tmp_path):
+    release = released(tmp_path)
+    run = ran(tmp_path, release)
+    before = (run / "summary.json").read_bytes()
+    with pytest.raises(InputError, match="with another features\\)"):
+        train(Job(release, features() + 1, "linear", Recipe(2, 50, 0.1)), run)
+    ran(tmp_path, release)
+    assert (run / "summary.json").read_bytes() == before
+    (run / "summary.json").unlink()
+    with pytest.raises(InputError, match="is not finished"):
+        predict(run, features())
+
+
+def test_the_label_in_other_clothes_is_no_feature(tmp_path):
+    for name in ("income_>50K", "Income=<=50k"):
+        with pytest.raises(InputError, match="leave it out"):
+            Features(features(), np.arange(ROWS), (name,)).refuse_label("income", ("<=50K", ">50K"))
+    for name in ("", "__index_level_0__"):
+        pq.write_table(pa.table({name: [0, 1], "x": [1.0, 2.0]}), tmp_path / "x.parquet")
+        with pytest.raises(InputError, match="an index that pandas wrote"):
+            read_features(tmp_path / "x.parquet")
+
+
+def test_ids_that_spell_the_class_are_not_released(tmp_path, cli):
+    pq.write_table(pa.table({"path": ["Cat/1.png", "dog/2.png"] * 5, "y": ["cat", "dog"] * 5}), tmp_path / "y.parquet")
+    code, _, err = cli("release", tmp_path / "y.parquet", "--label", "y", "--classes", "cat,dog", "--id", "path", "--epsilon", "1",
+                       "--ledger", tmp_path / "l", "--out", tmp_path / "r.parquet")  # fmt: skip
+    assert (code, "called like a class" in err) == (2, True)
+    assert not (tmp_path / "l").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--epsilon", "2"), "--epsilon goes with --dataset"),
+        (("--insecure-seed", "2"), "--insecure-seed goes with --dataset"),
+        (("--cutout", "4"), "are for images"),
+        (("--folds", "3", "--holdout", "0.2"), "leave out --holdout"),
+        (("--release", "other.parquet"), "takes one --release"),
+        (("--weight-decay", "-1"), "not negative"),
+        (("--threads", "0"), "at least 1"),
+        (
+            ("--model", "tests.training.test_review:Wrong"),
+            "your model tests.training.test_review:Wrong failed: KeyError: 'mine'",
+        ),
+        (("--model", "tests.training.test_review:features"), "failed"),
+        (("--model", "tests.no_such:Net"), "cannot be imported"),
+        (("--model", "tests.training.test_review:Nobody"), "has no class 'Nobody'"),
+    ],
+)
+def test_what_would_have_been_ignored_or_hidden(tmp_path, cli, options, message):
+    released(tmp_path).save(tmp_path / "r.parquet")
+    columns = {f"x{i}": features()[:, i] for i in range(4)}
+    pq.write_table(pa.table({"uid": [f"u{i}" for i in range(ROWS)], **columns}), tmp_path / "x.parquet")
+    code, _, err = cli("train", "--release", tmp_path / "r.parquet", "--features", tmp_path / "x.parquet", "--id", "uid", "--out",
+                       tmp_path / "run", *options)  # fmt: skip
+    assert code == 2
+    assert message in err
+
+
+class Wrong(torch.nn.Module):
+    def __init__(self, shape, num_classes):
+        super().__init__()
+        self.layer = torch.nn.Linear(shape[0], num_classes)
+
+    def forward(self, x):
+        raise KeyError("mine")
+
+
+def test_names_and_ids_where_people_have_them(tmp_path):
+    names = ("a", "b", "c")
+    release = released(tmp_path, label_names=names)
+    guesses = np.array(names)[np.arange(ROWS) % 3]
+    assert release.estimate_accuracy(np.arange(ROWS), guesses) == release.estimate_accuracy(
+        np.arange(ROWS), np.arange(ROWS) % 3
+    )
+    np.testing.assert_array_equal(release.target(ids=["u5", "u2"])[:, 1], [5, 2])
+    with pytest.raises(InputError, match="there is no release"):
+        LabelDPClassifier("train.parquet").fit(features(), release.target())

@@ -36,12 +36,14 @@ def predict(
 
     if features is None:
         raise InputError("--features is missing.")
+    if out.suffix not in (".npy", ".parquet"):
+        raise InputError(f"probabilities are written as Parquet or .npy; name --out so, not {out.name}.")
     config = RunFolder(folder).config()
     read = read_features(features, id_column, image_size)
     read.refuse_label(
         config["label"], config["label_names"] or [str(number) for number in range(config["num_classes"])]
     )
-    values = run(folder, read.ordered(config["columns"]), Machine(device), model)
+    values = run(folder, read.ordered(config.get("columns", ())), Machine(device), model)
     write_scores(out, read.ids, values, RunFolder(folder).promise())
     typer.echo(f"{out}: probabilities of {len(read.ids):,} rows")
 
@@ -75,7 +77,7 @@ def evaluate(
         raise InputError("--features is missing.")
     loaded = Release.load(release)
     read = read_features(features, id_column, image_size)
-    read = replace(read, values=read.ordered(RunFolder(folder).config()["columns"]))
+    read = replace(read, values=read.ordered(RunFolder(folder).config().get("columns", ())))
     estimate = run(folder, loaded, join(loaded, read), Machine(device), model=model, other_rows=other_rows)
     estimate = estimate.without_canaries(canary_share, loaded.mechanism.num_classes)
     if json:

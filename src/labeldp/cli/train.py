@@ -28,7 +28,7 @@ _EXPERIMENT, _RECIPE, _JUDGE, _MACHINE = "Experiments", "Recipe", "Judging", "Ma
 
 def command(
     out: Annotated[Path, typer.Option("--out", help="The run directory; an interrupted run there is resumed.", readable=False)],
-    release: Annotated[Path | None, typer.Option("--release", help="A release file, with --features.", readable=False)] = None,
+    releases: Annotated[list[Path] | None, typer.Option("--release", help="A release file, with --features.", readable=False)] = None,
     features: FeaturesOption = None,
     id_column: IdOption = None,
     image_size: ImageSizeOption = None,
@@ -52,7 +52,7 @@ def command(
     randaugment: Annotated[int | None, typer.Option("--randaugment", help="Random operations on each image (2).", rich_help_panel=_RECIPE)] = None,
     cutout: Annotated[int | None, typer.Option("--cutout", help="Blank a square of so many pixels in each image (16).", rich_help_panel=_RECIPE)] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the training; never of the noise.", rich_help_panel=_RECIPE)] = 0,
-    holdout: Annotated[float, typer.Option("--holdout", help="The share of rows that is held out to estimate accuracy.", rich_help_panel=_JUDGE)] = 0.1,
+    holdout: Annotated[float | None, typer.Option("--holdout", help="The share of rows that is held out to estimate accuracy. Default: 0.1.", rich_help_panel=_JUDGE)] = None,
     folds: Annotated[int | None, typer.Option("--folds", help="Estimate accuracy by cross-fitting so many models, and train on all rows.", rich_help_panel=_JUDGE)] = None,
     select: Annotated[str, typer.Option("--select", help="last epoch, or the best by half of the rows held out; the other half reports.", rich_help_panel=_JUDGE)] = "last",
     patience: Annotated[int | None, typer.Option("--patience", help="With --select best: stop after so many epochs without a better one.", rich_help_panel=_JUDGE)] = None,
@@ -87,7 +87,15 @@ def command(
     from labeldp.training.run import train
 
     if threads is not None:
-        torch.set_num_threads(max(1, threads))
+        if threads < 1:
+            raise InputError(f"--threads is at least 1; got {threads}.")
+        torch.set_num_threads(threads)
+    if folds is not None and holdout is not None:
+        raise InputError("--folds judges with every row in its turn; leave out --holdout.")
+    holdout = 0.1 if holdout is None else holdout
+    if releases is not None and len(releases) > 1:
+        raise InputError("a training takes one --release; ask the owner for one release of all rows.")
+    release = releases[0] if releases else None
     row = by_name(preset) if preset is not None else None
     if row is not None:
         dataset, model = dataset or row.dataset, model or row.model
@@ -111,6 +119,10 @@ def command(
             loaded, values, public_test = released(
                 dataset, data, out, mechanism, epsilon, delta, insecure_seed, world, planting
             )
+        elif (
+            odd := _given(epsilon=epsilon, mechanism=mechanism, delta=delta, insecure_seed=insecure_seed, data=data)
+        ) is not None:
+            raise InputError(f"{odd} goes with --dataset; a release was made already, and says itself what it cost.")
         elif canaries is not None:
             raise InputError(
                 "--canaries is for --dataset; in your own labels the owner plants them: labeldp canaries plant."
@@ -121,6 +133,8 @@ def command(
             loaded, values, columns, public_test = _own(
                 release, features, id_column, image_size, test_features, test_labels
             )
+        if values.ndim != 4 and (randaugment or cutout):
+            raise InputError("--randaugment and --cutout are for images; these features are none.")
         name = model or ("fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear")
         changes = {
             "epochs": epochs, "batch_size": batch_size, "accumulate": accumulate, "learning_rate": learning_rate,
@@ -164,6 +178,11 @@ def command(
         print_json(summary)
     else:
         print_facts(_facts(out, summary))
+
+
+def _given(**options: Any) -> str | None:
+    """The first of these options that was given."""
+    return next((f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None), None)
 
 
 def _changed(usual: Recipe, changes: dict[str, Any]) -> Recipe:
@@ -222,6 +241,13 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
             f"{summary['accuracy_estimated']:.2%} ± {summary['standard_error']:.2%}, estimated from {summary['rows_judged']:,} {how} "
             f"released labels (95%: {low:.2%} to {high:.2%})",
         ))  # fmt: skip
+    if summary.get("commonest_class_estimated") is not None:
+        facts.append(
+            (
+                "for scale",
+                f"always guessing the commonest class would be right {summary['commonest_class_estimated']:.2%} of the time (estimated)",
+            )
+        )
     if summary["epoch_selected"] is not None:
         facts.append(("selected", f"epoch {summary['epoch_selected']} of {summary['epochs']}"))
     if summary["accuracy_test"] is not None:

@@ -58,7 +58,7 @@ class Features:
 
         `label_names` are the release's classes; where these are numbers, their numerals.
         """
-        refuse_label_column(label, self.columns)
+        refuse_label_column(label, self.columns, label_names or ())
         if self.folder is not None and label_names:
             found = folder_of_class(self.ids.tolist(), label_names)
             if found is not None:
@@ -68,11 +68,13 @@ class Features:
                 )
 
 
-def refuse_label_column(label: str | None, columns: Sequence[str]) -> None:
-    """A column that is called like the label, whatever its case and the spaces around it."""
+def refuse_label_column(label: str | None, columns: Sequence[str], label_names: Sequence[str] = ()) -> None:
+    """A column that is called like the label, or like the label and one of its classes (`income_>50K`), whatever the case."""
     if label is None:
         return
-    found = next((name for name in columns if name.strip().casefold() == label.strip().casefold()), None)
+    plain = label.strip().casefold()
+    called = {plain} | {f"{plain}{sign}{name.strip().casefold()}" for name in label_names for sign in "_=-.: "}
+    found = next((name for name in columns if name.strip().casefold() in called), None)
     if found is not None:
         raise InputError(
             f"the features have a column {found!r}, which is what the released labels are called; leave it out."
@@ -100,6 +102,9 @@ def read_features(path: Path, id_column: str | None = None, image_size: int | No
         if bad.any():
             raise InputError(f"row {int(np.argmax(bad))} of {path} holds a feature that is NaN or infinite.")
     return Features(values, ids, columns, named=id_column is not None)
+
+
+_INDEX = ("", "__index_level_0__", "Unnamed: 0")
 
 
 def _from_folder(path: Path, id_column: str | None, image_size: int | None) -> Features:
@@ -139,6 +144,12 @@ def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], np
     if id_column is not None and id_column not in table.columns:
         raise InputError(f"{path} has no column {id_column!r}; its columns are {', '.join(table.columns[:12])}.")
     names = [name for name in table.columns if name != id_column]
+    index = next((name for name in names if name in _INDEX), None)
+    if index is not None:
+        raise InputError(
+            f"{path} has a column {index!r}, an index that pandas wrote: it says where a row stood, which is no feature. Write the file "
+            "with index=False, or name the column with --id."
+        )
     wanted = names if id_column is None else [*names, id_column]
     blocks, ids = [], []
     for batch in table.batches(wanted):

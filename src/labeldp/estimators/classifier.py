@@ -234,9 +234,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, y: Any) -> tuple[Release, npt.NDArray[np.int64]]:
         """The release and the positions that y points to."""
         if not isinstance(self.release, Release):
-            raise InputError(
-                _NO_LABELS if y is not None else "there is no release: LabelDPClassifier(release=…) or from_labels(…)."
-            )
+            is_target = y is not None and np.ndim(y) == 2 and np.shape(y)[1] == 2
+            missing = "there is no release: LabelDPClassifier(labeldp.Release.load(path)), or from_labels(…)."
+            raise InputError(missing if y is None or is_target else _NO_LABELS)
         if y is None:
             return self.release, np.arange(len(self.release))
         return self.release, self.release.positions_of(y, _NO_LABELS)

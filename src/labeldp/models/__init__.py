@@ -37,11 +37,17 @@ def build(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
 
 
 def _imported(name: str) -> Callable[[tuple[int, ...], int], nn.Module]:
-    module, _, attribute = name.partition(":")
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise InputError(f"unknown model {name!r}; choose {', '.join(NAMES)}, or name a class as package.module:Class.")
     try:
-        made: Callable[[tuple[int, ...], int], nn.Module] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError):
+        found = importlib.import_module(module)
+    except (ImportError, ValueError) as error:
         raise InputError(
-            f"unknown model {name!r}; choose {', '.join(NAMES)}, or name a class as package.module:Class."
+            f"the module {module!r} of your model cannot be imported: {error}. (The working directory is searched only with PYTHONPATH=. "
+            "or `python -m labeldp`.)"
         ) from None
+    if not callable(getattr(found, attribute, None)):
+        raise InputError(f"the module {module!r} has no class {attribute!r}.")
+    made: Callable[[tuple[int, ...], int], nn.Module] = getattr(found, attribute)
     return made

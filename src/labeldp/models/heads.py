@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+_FAR = 10.0  # standard deviations
+
 
 class _Standardized(nn.Module):
     """Features are shifted and scaled by their public mean and spread first."""
@@ -19,13 +21,15 @@ class _Standardized(nn.Module):
 
     @torch.no_grad()
     def prepare(self, features: Tensor) -> None:
-        """Set mean and spread from (a sample of) the public features."""
+        """Set mean and spread from the public features: all of them, or a rare column looks constant."""
         flat = features.float().flatten(1)
+        spread = flat.std(dim=0)
         self.mean.copy_(flat.mean(dim=0))
-        self.scale.copy_(1 / flat.std(dim=0).clamp_min(1e-6))
+        self.scale.copy_(torch.where(spread > 1e-6 * (1 + self.mean.abs()), 1 / spread.clamp_min(1e-30), 1.0))
 
     def standardized(self, x: Tensor) -> Tensor:
-        return (x.flatten(1) - self.mean) * self.scale
+        # Cut off far out, where one row in ten thousand would outweigh its batch.
+        return ((x.flatten(1) - self.mean) * self.scale).clamp(-_FAR, _FAR)
 
 
 class Linear(_Standardized):

@@ -90,7 +90,11 @@ class Release:
             raise InputError(
                 "a row can judge only once; some of these repeat, which would make the estimate look surer than it is."
             )
-        return estimate_accuracy(self.mechanism, self.observations[chosen], _plain(predictions))
+        guesses = _plain(predictions)
+        if self.label_names is not None and guesses.dtype.kind in "UO":
+            place = {name: code for code, name in enumerate(self.label_names)}
+            guesses = np.array([place.get(str(name), -1) for name in guesses.tolist()])
+        return estimate_accuracy(self.mechanism, self.observations[chosen], guesses)
 
     def _evidence_of(self, rows: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         evidence = self.mechanism.evidence(self.observations[rows if rows.ndim else rows[None]])
@@ -118,11 +122,15 @@ class Release:
             )
         return found
 
-    def target(self, rows: Any = slice(None)) -> npt.NDArray[np.int64]:
-        """What stands for y in scikit-learn: [which release, which row] for these positions. It holds no label.
+    def target(
+        self, rows: Any = slice(None), *, ids: Sequence[Any] | npt.NDArray[Any] | None = None
+    ) -> npt.NDArray[np.int64]:
+        """What stands for y in scikit-learn: [which release, which row] for these positions, or these ids. It holds no label.
 
         With two columns it is sliced like any array, and scikit-learn splits it by KFold, looking at nothing.
         """
+        if ids is not None:
+            rows = self.positions(ids)
         chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else self._checked(rows)
         positions = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64).reshape(-1)
         return np.stack((np.full(len(positions), self._tag()), positions), axis=1)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from labeldp.accounting.filter import describe_caps
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.statement import published
@@ -20,7 +23,7 @@ from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
 from labeldp.release.make import Made, make_release
 from labeldp.release.source import TableSource
-from labeldp.release.tables import bare_name, open_table, stated_data_set
+from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
     mechanism = _mechanism(options)
     table = open_table(labels)
     source = TableSource(table, options.label, options.classes, options.id_column)
+    _refuse_telling_ids(table, options)
     entropy: Entropy = SecureEntropy() if options.insecure_seed is None else SeededEntropy(options.insecure_seed)
     stated = stated_data_set(table)
     if stated and options.data_set not in (None, stated):
@@ -95,6 +99,23 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         "insecure": made.record.insecure,
         "warnings": warnings,
     }
+
+
+def _refuse_telling_ids(table: Table, options: ReleaseOptions) -> None:
+    """Ids are public: one that names a folder after a class (`cat/0001.png`) gives the label away."""
+    if options.id_column not in table.columns or options.classes.names is None:
+        return
+    names = {name.strip().casefold() for name in options.classes.names}
+    for batch in table.batches([options.id_column]):
+        texts = batch.column(0).cast(pa.string(), safe=False)
+        if not pc.any(pc.match_substring(texts, "/")).as_py():
+            continue
+        parts = {part.strip().casefold() for text in texts.to_pylist() if text for part in text.split("/")[:-1]}
+        if parts & names:
+            raise InputError(
+                f"ids in column {options.id_column!r} have a folder that is called like a class: ids are public, and would give the labels "
+                "away. Give the rows other ids."
+            )
 
 
 def _mechanism(options: ReleaseOptions) -> Mechanism:

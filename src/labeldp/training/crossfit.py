@@ -41,6 +41,11 @@ def cross_fit(
     if job.select != "last":
         raise InputError("--folds and --select best do not go together: the rows of a fold only report.")
     whole = replace(job, holdout=0.0, folds=folds)
+    if world.first:
+        RunFolder(folder).match(whole.config())
+    done = RunFolder(folder).finished()
+    if done is not None and "folds" in done:
+        return done if world.first else {}
     probabilities = np.zeros((len(job.release), job.release.mechanism.num_classes), dtype=np.float32)
     features = torch.from_numpy(np.ascontiguousarray(job.features))
     for number in range(folds):

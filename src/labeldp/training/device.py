@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from labeldp.errors import InputError
+from labeldp.errors import InputError, LabelDPError
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,32 @@ def choose_dtype(device: torch.device, name: str = "auto") -> torch.dtype:
 
 
 @contextmanager
+def explained_model(name: str) -> Iterator[None]:
+    """What goes wrong inside a user's own model is theirs to see. It was given features and evidence only, and can quote no label."""
+    try:
+        yield
+    except (LabelDPError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        if ":" not in name or _short_of_memory(error):
+            raise
+        raise InputError(f"your model {name} failed: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
 def explained_memory(remedy: str) -> Iterator[None]:
     """Running out of memory, said in one sentence with what to do about it."""
     try:
         yield
-    except (MemoryError, torch.OutOfMemoryError):
-        short = True
-    except RuntimeError as error:  # what torch raises on a CPU
-        short = any(words in str(error) for words in ("not enough memory", "can't allocate memory", "out of memory"))
-        if not short:
+    except Exception as error:
+        if not _short_of_memory(error):
             raise
     else:
         return
-    if short:
-        raise InputError(f"memory ran out; {remedy}") from None
+    raise InputError(f"memory ran out; {remedy}") from None
+
+
+def _short_of_memory(error: Exception) -> bool:
+    words = ("not enough memory", "can't allocate memory", "out of memory")  # what torch says on a CPU
+    said = isinstance(error, RuntimeError) and any(text in str(error) for text in words)
+    return said or isinstance(error, (MemoryError, torch.OutOfMemoryError))

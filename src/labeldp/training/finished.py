@@ -35,6 +35,8 @@ def open_run(folder: Path, machine: Machine | None = None, model: str | None = N
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder} is not a run of `labeldp train`.") from None
+    if run.finished() is None:
+        raise InputError(f"{folder} is not finished: the same `labeldp train` command goes on with it.")
     if name not in models.NAMES and name != model:
         raise InputError(
             f"this run's model is {name}, which is code: name it yourself if you trust it (--model {name})."
@@ -54,7 +56,7 @@ def predict(
         raise InputError(
             f"the model takes features of shape {config['feature_shape']}; these have {list(features.shape[1:])}."
         )
-    if (features.dtype == np.uint8) != (config["feature_type"] == "uint8"):
+    if (features.dtype == np.uint8) != (config.get("feature_type") == "uint8"):
         raise InputError(f"the model was trained on {config['feature_type']}; these features are {features.dtype}.")
     with explained_memory("predict fewer rows at a time."):
         return trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features)))

@@ -81,8 +81,14 @@ class RunFolder:
         self.make()
         if not path.exists():
             self.write("config.json", config)
-        elif self.config() != json.loads(json.dumps(config)):
-            raise InputError(f"{self.path} holds another run (another release, model or recipe); choose another --out.")
+            return
+        before, now = self.config(), json.loads(json.dumps(config))
+        before, now = ({**c, **c.get("recipe", {}), "recipe": None} for c in (before, now))
+        different = [name for name in now if before.get(name) != now[name]]
+        if different:
+            raise InputError(
+                f"{self.path} holds another run (with another {', '.join(different)}); choose another --out."
+            )
 
     def config(self) -> dict[str, Any]:
         """As written when the run began."""
@@ -94,13 +100,18 @@ class RunFolder:
             raise InputError(f"{self.path} is not a run of `labeldp train`.") from None
         return config
 
+    def finished(self) -> dict[str, Any] | None:
+        """The summary, once there is one."""
+        path = self.path / "summary.json"
+        if not path.exists():
+            return None
+        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return summary
+
     def promise(self) -> dict[str, Any]:
         """The certificate of what was trained on, and why it may be worth nothing; empty before the run is finished."""
-        try:
-            summary = json.loads((self.path / "summary.json").read_text(encoding="utf-8"))
-            return {name: summary[name] for name in ("certificate", "insecure", "release")}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+        summary = self.finished() or {}
+        return {name: summary.get(name) for name in ("certificate", "insecure", "release")}
 
     def write(self, name: str, data: dict[str, Any]) -> None:
         """A JSON file, in one step."""

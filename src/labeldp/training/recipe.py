@@ -41,6 +41,8 @@ class Recipe:
             raise InputError(f"a schedule is 'triangle' or 'steps'; got {self.schedule!r}.")
         if not self.learning_rate > 0:
             raise InputError(f"the learning rate must be positive; got {self.learning_rate}.")
+        if self.weight_decay < 0:
+            raise InputError(f"--weight-decay is not negative; got {self.weight_decay:g}.")
         if not 0 <= self.average < 1:
             raise InputError(f"--average keeps a share from 0 (no average) to below 1; got {self.average:g}.")
         if self.prior not in ("model", "average", "none"):

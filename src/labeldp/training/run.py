@@ -14,7 +14,7 @@ import torch
 from labeldp.errors import InputError
 from labeldp.evaluation import AccuracyEstimate, estimate_accuracy
 from labeldp.release.core import certificate_json
-from labeldp.training.device import explained_memory
+from labeldp.training.device import explained_memory, explained_model
 from labeldp.training.distributed import ALONE, World
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, Rows
@@ -44,11 +44,15 @@ def train(
             f"a smaller --batch-size (it is {job.recipe.batch_size}) or a larger --accumulate ({job.recipe.accumulate}) needs less."
         ),
     ):
-        trainer = job.trainer(world)
+        with explained_model(job.model):
+            trainer = job.trainer(world)
         features = torch.from_numpy(np.ascontiguousarray(job.features))
         if world.first:
             run.match(job.config())
         world.wait()
+        done = run.finished()
+        if done is not None:
+            return done if world.first else {}
         if run.checkpoint.exists():
             trainer.load(run.checkpoint)
         else:
@@ -64,7 +68,8 @@ def train(
         history = run.history(trainer.epoch) if world.first else []
         fit = trainer.fit(features, split.train, job.release.evidence, on_step)
         while trainer.epoch < job.recipe.epochs and not world.told(_out_of_patience(job, history)):
-            metrics = next(fit)
+            with explained_model(job.model):
+                metrics = next(fit)
             if world.first:
                 history.append(metrics)
                 _keep(job, run, trainer, features, split.select, history)
@@ -84,8 +89,20 @@ def train(
         "seconds": sum(metrics["seconds"] for metrics in history),
         "processes": world.size,
     }
+    summary["commonest_class_estimated"] = _commonest(job)
     run.write("summary.json", summary)
     return summary
+
+
+def _commonest(job: Job, rows: int = 20_000) -> float:
+    """The share of the commonest class, estimated from released labels: what always guessing it would score."""
+    mechanism, observations = job.release.mechanism, job.release.observations[:rows]
+    moments = mechanism.moments()
+    scores = [
+        float(mechanism.score(observations, np.full(len(observations), c)).mean()) for c in range(mechanism.num_classes)
+    ]
+    share = (max(scores) - moments.mean_other) / (moments.mean_true - moments.mean_other)
+    return min(1.0, max(0.0, share))
 
 
 def judged(job: Job, trainer: Trainer, features: torch.Tensor, rows: Rows) -> AccuracyEstimate | None:

@@ -71,7 +71,8 @@ class Trainer:
 
     def prepare(self, features: Tensor) -> None:
         """Learn what can be learned from public features alone: their mean and spread, a whitening layer."""
-        sample = features[:: max(1, len(features) // 5000)]
+        # Of images a sample will do; of tables it would not, since a rare column is constant in it.
+        sample = features[:: max(1, len(features) // 5000)] if features.ndim == 4 else features
         if features.ndim == 4:
             pixels = sample.float()
             self.mean = pixels.mean(dim=(0, 2, 3))[:, None, None]
@@ -156,6 +157,7 @@ class Trainer:
                 x = self._augmented(features[torch.from_numpy(chosen)], chosen, generator)
                 with self._autocast():
                     logits = forward(x)
+                _check_logits(logits, len(chosen))
                 # Gradients are averaged over the processes; divided like this, the result is the mean over the whole batch.
                 loss = (
                     PosteriorLoss("sum")(logits, evidence(chosen), self._prior(x, logits))
@@ -252,6 +254,14 @@ class Trainer:
         for index, parameter in enumerate(self._trained()):
             if index in momenta:
                 self._optimizer.state[parameter]["momentum_buffer"] = momenta[index].to(self.device)
+
+
+def _check_logits(logits: Any, rows: int) -> None:
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != rows:
+        what = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise InputError(
+            f"a model returns logits, a tensor of {rows} rows and one column a class; this one returned {what}."
+        )
 
 
 def _moving(share: float) -> Callable[[Any, Any, Any], None]:
