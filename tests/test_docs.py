@@ -65,6 +65,7 @@ def test_every_command_and_option_is_documented():
         "evaluate",
         "download",
         "audit",
+        "audit-repeat",
         "canaries plant",
     ):
         assert f"labeldp {name}" in guide

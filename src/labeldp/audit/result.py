@@ -65,8 +65,8 @@ class AuditResult:
             f"measured ε ≥ {self.epsilon_low:.4g}{high}{at} ({self.confidence:.0%} confidence, {self.method})"
             if self.method != "paper"
             else f"measured ε {self.epsilon_low:.4g}{high} ({self.confidence:.0%} interval of the paper)",
-            f"{self.correct:,} of {self.guesses:,} guesses right, {self.abstained:,} abstained; {self.canaries:,} canaries of "
-            f"{self.candidates} candidates; attack: {self.attack}",
+            f"{self.correct:,} of {self.guesses:,} guesses right, {self.abstained:,} abstained; {self.canaries:,} "
+            f"{'trainings' if self.method == 'repeated' else f'canaries of {self.candidates} candidates'}; attack: {self.attack}",
             f"assumes {self.assumption}",
         ]
         if self.certificate is not None:

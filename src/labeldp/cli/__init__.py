@@ -51,6 +51,7 @@ for _name, _command in (
     ("evaluate", judge.evaluate),
     ("download", download.command),
     ("audit", audit.command),
+    ("audit-repeat", audit.repeat),
 ):
     app.command(_name)(_interruptible(_command))
 app.add_typer(ledger.app, name="ledger")

@@ -80,3 +80,37 @@ def _audited(
         attacks.append(NeighbourAttack(table, read_features(features).values))
     loaded = Release.load(release) if release is not None else None
     return audit(table, planted, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method)
+
+
+def repeat(
+    dataset: Annotated[str, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100.")],
+    out: Annotated[Path, typer.Option("--out", help="A directory for the games; interrupted, the same command goes on.", readable=False)],
+    trainings: Annotated[int, typer.Option("--trainings", help="How many times to train.")] = 1000,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.")] = None,
+    mechanism: Annotated[str | None, typer.Option("--mechanism", help="As for release, or none.")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="For the Gaussian mechanism.")] = None,
+    model: Annotated[str, typer.Option("--model", help="As for train; cheap ones.")] = "linear",
+    epochs: Annotated[int, typer.Option("--epochs", help="Of each training.")] = 5,
+    row: Annotated[int, typer.Option("--row", help="The row whose label is at stake.")] = 0,
+    data: Annotated[Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False)] = None,
+    processes: Annotated[int, typer.Option("--processes", help="At a time, one thread each.")] = 2,
+    json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Game 1 of the paper: train on one of two neighbouring data sets, guess which, again and again. No heuristic, many trainings."""
+    from labeldp.training.repeated import Game
+    from labeldp.training.repeated import repeat as run
+
+    game = Game(
+        dataset, epsilon, mechanism, delta, model, epochs, row=row, data=str(data) if data is not None else None
+    )
+    step = max(1, trainings // 10)
+
+    def progress(done: int, of: int) -> None:
+        if done % step == 0:
+            typer.echo(f"{done:,} of {of:,} trainings", err=True)
+
+    result = run(game, out, trainings, processes=processes, progress=progress)
+    if json:
+        print_json(result.to_json())
+    else:
+        typer.echo(result.summary())

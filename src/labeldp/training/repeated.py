@@ -1,0 +1,188 @@
+"""Game 1 of the paper, for models that are cheap to train: train on one of two neighbouring data sets, guess which, again and again.
+
+The theorem (CGR): if training is ε-label-DP and D₀, D₁ differ in one label, then whatever attack guesses which of them a fair coin chose
+(or abstains) is right, where it guesses, with probability at most e^ε/(1 + e^ε). So ε ≥ log(CGR/(1 − CGR)), CGR being the correct guess
+rate: every training is a game of its own, independent of the others, and nothing else is assumed.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeldp import models
+from labeldp.audit.bounds import repeated_game, repeated_guess
+from labeldp.audit.canaries import Canaries
+from labeldp.audit.result import AuditResult, Look
+from labeldp.data.bundled import Bundled, load
+from labeldp.entropy import SecureEntropy, below
+from labeldp.errors import InputError
+from labeldp.mechanisms import Mechanism, NoPrivacy
+from labeldp.mechanisms.plan import calibrate, recommend
+from labeldp.training.device import Machine
+from labeldp.training.folder import RunFolder
+from labeldp.training.recipe import Recipe
+from labeldp.training.trainer import Trainer
+
+ASSUMPTION = "none: every training is an independent game with a fair coin"
+ATTACKS = ("model", "release")
+
+
+@dataclass(frozen=True)
+class Game:
+    """The data sets are the bundled one with its `row` labelled `labels[0]` or `labels[1]`, whatever it was."""
+
+    dataset: str
+    epsilon: float | None
+    mechanism: str | None = None
+    delta: float | None = None
+    model: str = "linear"
+    epochs: int = 5
+    batch_size: int = 128
+    learning_rate: float = 0.05
+    row: int = 0
+    labels: tuple[int, int] = (0, 1)
+    data: str | None = None
+
+    def channel(self, num_classes: int) -> Mechanism:
+        """The mechanism that labels pass through before each training."""
+        if self.mechanism == NoPrivacy.name:
+            return NoPrivacy(num_classes)
+        if self.epsilon is None:
+            raise InputError(
+                "--epsilon is missing; a typical value is 1 to 8. (--mechanism none trains without privacy.)"
+            )
+        if self.mechanism is None:
+            return recommend(self.epsilon, num_classes, delta=self.delta)
+        return calibrate(self.mechanism, epsilon=self.epsilon, num_classes=num_classes, delta=self.delta)
+
+
+def repeat(
+    game: Game, folder: Path, trainings: int, *, processes: int = 2, confidence: float = 0.95,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> AuditResult:  # fmt: skip
+    """Play `trainings` games (those that `folder` has are not played again) and say what they prove.
+
+    Nothing of a game leaves the owner: releases are drawn, trained on and forgotten, and each line of games.jsonl has a coin and
+    two scores.
+    """
+    run = RunFolder(folder)
+    bundle = _bundle(game.dataset, game.data)
+    classes = bundle.labels.num_classes
+    if not 0 <= game.row < len(bundle.labels) or len(set(game.labels)) != 2 or max(game.labels) >= classes:
+        raise InputError(f"--row is one of the {len(bundle.labels):,} training rows, and the two labels differ.")
+    mechanism = game.channel(classes)
+    with run.locked():
+        run.match({"game": json.loads(json.dumps(asdict(game)))})
+        played = _played(folder / "games.jsonl")
+        with (folder / "games.jsonl").open("a", encoding="utf-8") as file:
+            for line in _games(game, trainings - len(played), processes):
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                played.append(line)
+                progress(len(played), trainings)
+        result = _result(played[:trainings], mechanism, confidence)
+        run.write("summary.json", result.to_json())
+    return result
+
+
+def _games(game: Game, count: int, processes: int) -> Iterator[dict[str, Any]]:
+    if count <= 0:
+        return
+    if processes <= 1:
+        yield from (play(game) for _ in range(count))
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(play, [game] * count, chunksize=4)
+
+
+def play(game: Game) -> dict[str, Any]:
+    """One training: toss the coin, label the row, draw the release, train, look."""
+    torch.set_num_threads(1)
+    bundle = _bundle(game.dataset, game.data)
+    classes = bundle.labels.num_classes
+    coin, seed = (int(value) for value in (below(SecureEntropy(), 2, 1)[0], below(SecureEntropy(), 1 << 16, 1)[0]))
+    row, candidates = np.array([game.row]), np.array([game.labels])
+    labels = Canaries(row, candidates, candidates[:, coin], classes).plant(bundle.labels)
+    mechanism = game.channel(classes)
+    observations = mechanism.observe_uncharged(labels, SecureEntropy())
+    recipe = Recipe(game.epochs, game.batch_size, game.learning_rate, seed=seed)
+    torch.manual_seed(seed)
+    features = torch.from_numpy(bundle.features)
+    shape = tuple(bundle.features.shape[1:])
+    trainer = Trainer(models.build(game.model, shape, classes), recipe, *Machine("cpu").chosen(images=len(shape) == 3))
+    trainer.prepare(features)
+    for _ in trainer.fit(
+        features, np.arange(len(observations)), lambda chosen: mechanism.evidence(observations[chosen])
+    ):
+        pass
+    said = np.log(np.maximum(trainer.probabilities(features[game.row : game.row + 1])[0].astype(np.float64), 1e-30))
+    evidence = np.maximum(mechanism.evidence(observations[game.row : game.row + 1])[0].astype(np.float64), -1e30)
+    first, second = game.labels
+    return {
+        "coin": coin,
+        "model": float(said[second] - said[first]),
+        "release": float(evidence[second] - evidence[first]),
+    }
+
+
+@lru_cache(maxsize=1)
+def _bundle(dataset: str, data: str | None) -> Bundled:
+    return load(dataset, Path(data) if data is not None else None)
+
+
+def _played(path: Path) -> list[dict[str, Any]]:
+    games = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            games.append(json.loads(line))
+        except ValueError:
+            continue  # cut short by a kill
+    return games
+
+
+def _result(games: list[dict[str, Any]], mechanism: Mechanism, confidence: float) -> AuditResult:
+    insecure = isinstance(mechanism, NoPrivacy)
+    delta = 0.0 if insecure else mechanism.guarantee().delta
+    alpha = (1 - confidence) / len(ATTACKS)
+    coins = np.array([game["coin"] for game in games])
+    looks = []
+    for attack in ATTACKS:
+        scores = np.array([game[attack] for game in games])
+        guessed = scores != 0
+        right = guessed & ((scores > 0) == (coins == 1))
+        if delta:
+            yes = scores > 0
+            low = repeated_game(
+                int((yes & (coins == 1)).sum()), int((coins == 1).sum()), int((yes & (coins == 0)).sum()), int((coins == 0).sum()),
+                delta=delta, alpha=alpha,
+            )  # fmt: skip
+        else:
+            low = repeated_guess(int(right.sum()), int(guessed.sum()), alpha=alpha)
+        looks.append(Look(attack, low, int(guessed.sum()), int(right.sum()), int((~guessed).sum()), alpha))
+    best = max(looks, key=lambda look: look.epsilon_low)
+    return AuditResult(
+        epsilon_low=best.epsilon_low,
+        epsilon_high=None,
+        delta=delta,
+        confidence=confidence,
+        method="repeated",
+        assumption=ASSUMPTION,
+        guesses=best.guesses,
+        correct=best.correct,
+        abstained=best.abstained,
+        canaries=len(games),
+        candidates=2,
+        attack=best.attack,
+        looks=tuple(looks),
+        certificate=None if insecure else mechanism.guarantee().epsilon,
+    )
