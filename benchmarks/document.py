@@ -169,7 +169,7 @@ def train_page(data: dict[str, Any]) -> str:
 def audit_page(data: dict[str, Any]) -> str:
     shares = [
         [
-            s["mechanism"], str(s["classes"]), f"{s['epsilon']:g}", f"{s['share']['mean']:.1%} ± {s['share']['sd']:.1%}",
+            s["mechanism"], str(s["classes"]), str(s["candidates"]), f"{s['epsilon']:g}", f"{s['share']['mean']:.1%} ± {s['share']['sd']:.1%}",
             f"≥ {s['wanted']:.0%}: " + ("met" if s["share"]["mean"] >= s["wanted"] else "**missed**") if s["wanted"] else "",
             str(s["above_certificate"]),
         ]
@@ -183,9 +183,12 @@ def audit_page(data: dict[str, Any]) -> str:
         [
             "## Audits",
             machine_line(data["machine"]),
-            f"`python benchmarks/audit.py`. The share of the certificate that an attacker who sees the release proves at 95%: 1,000 "
-            f"canaries, every class a candidate, n = {data['releases']} releases each (δ = 1e-5 for the Gaussian). At most 5% may be above it.",
-            table(["mechanism", "C", "ε", "share proven, mean ± sd", "target", "above the certificate"], shares),
+            "`python benchmarks/audit.py`. The share of the certificate that an attacker who sees the release proves at 95%, from 1,000 "
+            f"canaries; n = {data['releases']} releases each (δ = 1e-5 for the Gaussian). At most 5% of them may be above it.",
+            table(
+                ["mechanism", "C", "candidates", "ε", "share proven, mean ± sd", "target", "above the certificate"],
+                shares,
+            ),
             "Of the one-hot mechanisms less is proven, because their ε is reached only by rare observations: the bound counts right "
             "guesses, which are about what the *typical* observation tells.",
             table(["canaries", "classes", "method", "seconds", "peak memory"], times),
