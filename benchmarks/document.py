@@ -169,7 +169,8 @@ def train_page(data: dict[str, Any]) -> str:
 def audit_page(data: dict[str, Any]) -> str:
     shares = [
         [
-            s["mechanism"], str(s["classes"]), str(s["candidates"]), f"{s['epsilon']:g}", f"{s['share']['mean']:.1%} ± {s['share']['sd']:.1%}",
+            s["mechanism"], str(s["classes"]), str(s["candidates"]), f"{s['epsilon']:g}",
+            f"{s['share']['mean']:.1%} ± {s['share']['sd']:.1%}",
             f"≥ {s['wanted']:.0%}: " + ("met" if s["share"]["mean"] >= s["wanted"] else "**missed**") if s["wanted"] else "",
             str(s["above_certificate"]),
         ]
