@@ -17,6 +17,10 @@ class FileFormatError(InputError):
     """A release file is truncated, altered, from a newer labeldp, or not a release at all."""
 
 
+class NoMomentsError(InputError):
+    """The mechanism treats classes differently, so accuracy cannot be estimated from what it released."""
+
+
 class AccountingError(LabelDPError):
     """A privacy cost cannot be stated as asked."""
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import labeldp
-from labeldp.errors import InputError
+from labeldp.errors import InputError, NoMomentsError
 from labeldp.training.crossfit import cross_fit
 from labeldp.training.finished import open_run
 from labeldp.training.job import Job
@@ -119,6 +119,17 @@ def test_cross_fitting_judges_with_every_row_and_trains_on_all(job, tmp_path):
 def test_bad_choices(job, changes, message):
     with pytest.raises(InputError, match=message):
         replace(job, **changes)
+
+
+def test_without_moments_there_is_no_accuracy(job, tmp_path, monkeypatch):
+    def none(self):
+        raise NoMomentsError("classes are treated differently")
+
+    monkeypatch.setattr(type(job.release.mechanism), "moments", none)
+    summary = train(job, tmp_path / "run")
+    assert summary["accuracy_estimated"] is None
+    assert summary["standard_error"] is None
+    assert summary["commonest_class_estimated"] is None
 
 
 def test_too_few_rows_to_choose_by(job):

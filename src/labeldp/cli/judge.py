@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -78,10 +79,20 @@ def evaluate(
     loaded = Release.load(release)
     read = read_features(features, id_column, image_size)
     read = replace(read, values=read.ordered(RunFolder(folder).config().get("columns", ())))
-    estimate = run(folder, loaded, join(loaded, read), Machine(device), model=model, other_rows=other_rows)
+    with warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always")
+        estimate = run(folder, loaded, join(loaded, read), Machine(device), model=model, other_rows=other_rows)
+    for doubt in doubts:
+        typer.echo(f"warning: {doubt.message}", err=True)
     estimate = estimate.without_canaries(canary_share, loaded.mechanism.num_classes)
     if json:
-        print_json({**estimate_json(estimate), "insecure": loaded.insecure})
+        print_json(
+            {
+                **estimate_json(estimate),
+                "insecure": loaded.insecure,
+                "warnings": [str(doubt.message) for doubt in doubts],
+            }
+        )
         return
     low, high = estimate.interval()
     typer.echo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def evaluate(
     """Accuracy on released rows that this run has not trained on; rows that it has are refused.
 
     Where rows go by number in another data set, or by id here and by number there, nobody can see whether they are the same people:
-    `other_rows` says that they are not.
+    there is a warning, unless `other_rows` says that they are not.
     """
     run = RunFolder(folder)
     config = run.config()
@@ -84,7 +85,9 @@ def evaluate(
         raise InputError(
             f"this release is of the label {release.header['label']!r}; the run was trained on {config['label']!r}."
         )
-    run.refuse_trained(release, other_rows=other_rows)
+    doubt = run.refuse_trained(release)
+    if doubt is not None and not other_rows:
+        warnings.warn(doubt, stacklevel=2)
     if len(features) != len(release):
         raise InputError(f"there are {len(features):,} rows of features for {len(release):,} released rows.")
     predictions = predict(folder, features, machine, model).argmax(axis=1)

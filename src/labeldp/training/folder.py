@@ -142,8 +142,8 @@ class RunFolder:
         table = pa.table({"id": pa.array(release.ids[rows])}).replace_schema_metadata(about)
         place_file(self.path / "trained.parquet", lambda file: pq.write_table(table, file))
 
-    def refuse_trained(self, release: Release, *, other_rows: bool = False) -> None:
-        """Rows that this run has trained on cannot judge it; nor can rows of which nobody can tell, unless somebody says so."""
+    def refuse_trained(self, release: Release) -> str | None:
+        """Rows that this run has trained on cannot judge it. Returned is a doubt, where nobody can tell whether it has."""
         try:
             trained = pq.read_table(self.path / "trained.parquet")
             about = json.loads(trained.schema.metadata[b"labeldp"])
@@ -155,11 +155,9 @@ class RunFolder:
         by_id = release.header["ids"] is not None
         # Ids name people whatever the data set is called; row numbers mean something within one data set only.
         if by_id != was_by_id or not (by_id or data_set == release.data_set):
-            if other_rows:
-                return
-            raise InputError(
-                "whether these rows were trained on cannot be seen: the run and this release name rows in different ways, or number "
-                "those of two data sets. If you know that no row was trained on, say so: --other-rows."
+            return (
+                "whether these rows were trained on cannot be seen: the run and this release name rows in different ways, or number those of "
+                "two data sets. If they were, this accuracy is wrong. If you know that they were not, say so: --other-rows."
             )
         seen = {str(name) for name in trained.column("id").to_pylist()}
         again = [i for i, name in enumerate(release.ids.tolist()) if str(name) in seen]
@@ -168,3 +166,4 @@ class RunFolder:
                 f"{len(again):,} of these rows were trained on (the first at position {again[0]}): an accuracy on them would be "
                 "wrong. Evaluate on rows that were held out."
             )
+        return None

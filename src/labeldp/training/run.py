@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from labeldp.errors import InputError
+from labeldp.errors import InputError, NoMomentsError
 from labeldp.evaluation import AccuracyEstimate, estimate_accuracy
 from labeldp.release.core import certificate_json
 from labeldp.training.device import explained_memory, explained_model
@@ -94,10 +94,13 @@ def train(
     return summary
 
 
-def _commonest(job: Job, rows: int = 20_000) -> float:
+def _commonest(job: Job, rows: int = 20_000) -> float | None:
     """The share of the commonest class, estimated from released labels: what always guessing it would score."""
     mechanism, observations = job.release.mechanism, job.release.observations[:rows]
-    moments = mechanism.moments()
+    try:
+        moments = mechanism.moments()
+    except NoMomentsError:
+        return None
     scores = [
         float(mechanism.score(observations, np.full(len(observations), c)).mean()) for c in range(mechanism.num_classes)
     ]
@@ -110,7 +113,10 @@ def judged(job: Job, trainer: Trainer, features: torch.Tensor, rows: Rows) -> Ac
     if len(rows) < 2:
         return None
     predictions = trainer.probabilities(features[torch.from_numpy(rows)]).argmax(axis=1)
-    estimate = estimate_accuracy(job.release.mechanism, job.release.observations[rows], predictions)
+    try:
+        estimate = estimate_accuracy(job.release.mechanism, job.release.observations[rows], predictions)
+    except NoMomentsError:
+        return None
     return estimate.without_canaries(job.canary_share, job.release.mechanism.num_classes)
 
 
