@@ -156,8 +156,8 @@ class RunFolder:
         # Ids name people whatever the data set is called; row numbers mean something within one data set only.
         if by_id != was_by_id or not (by_id or data_set == release.data_set):
             return (
-                "whether these rows were trained on cannot be seen: the run and this release name rows in different ways, or number those of "
-                "two data sets. If they were, this accuracy is wrong. If you know that they were not, say so: --other-rows."
+                "whether these rows were trained on cannot be seen: the run and this release name rows in different ways, or number those "
+                "of two data sets. If they were, this accuracy is wrong. If you know that they were not, say so: --other-rows."
             )
         seen = {str(name) for name in trained.column("id").to_pylist()}
         again = [i for i, name in enumerate(release.ids.tolist()) if str(name) in seen]
