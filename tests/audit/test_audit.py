@@ -215,7 +215,14 @@ def test_plant_release_audit(tmp_path, cli):
     )
     assert code == 0
     assert "assumes none" in out
+    assert cli("canaries", "plant", tmp_path / "y.parquet", *common, "--count", "300", "--wrong-only", "--out", tmp_path / "w.parquet",
+               "--secret", tmp_path / "w.npz")[0] == 0  # fmt: skip
+    code, out, err = cli(
+        "audit", tmp_path / "s.parquet", "--canaries", tmp_path / "w.npz", "--method", "paper", "--json"
+    )
+    assert (code, json.loads(out)["method"]) == (0, "paper")
     for arguments, message in (
+        (("audit", tmp_path / "s.parquet", "--canaries", tmp_path / "c.npz", "--method", "paper"), "--wrong-only"),
         (("audit", tmp_path / "s.parquet"), "--canaries is missing"),
         (("audit", tmp_path / "y.parquet", "--canaries", tmp_path / "c.npz"), "no file of probabilities"),
         (("audit", tmp_path / "c.npz", "--method", "paper"), "confidences, true_label and canary_label"),

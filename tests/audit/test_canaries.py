@@ -106,6 +106,21 @@ def test_impossible_draws(count, candidates):
         Canaries.draw(count, rows=10, num_classes=3, candidates=candidates, entropy=SecureEntropy())
 
 
+def test_the_papers_way_plants_wrong_labels():
+    labels = PrivateLabels(np.arange(2000) % 5, 5)
+    canaries = Canaries.draw_wrong(
+        500, labels=[labels.slice(0, 700), labels.slice(700, 2000)], entropy=SeededEntropy(0)
+    )
+    np.testing.assert_array_equal(canaries.true, canaries.rows % 5)
+    assert canaries.candidates.shape == (500, 4)
+    assert (canaries.planted != canaries.true).all()
+    counts = np.bincount((canaries.planted - canaries.true) % 5, minlength=5)
+    assert counts[0] == 0
+    assert counts[1:].min() > 85  # 125 each; 4 standard deviations
+    with pytest.raises(InputError, match="third class"):
+        Canaries.draw_wrong(5, labels=[PrivateLabels([0, 1] * 10, 2)], entropy=SecureEntropy())
+
+
 # ── files ──
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class Canaries:
     planted: Numbers
     num_classes: int
     ids: npt.NDArray[Any] | None = None
+    true: Numbers | None = None  # the labels that were replaced: only where the paper's way is asked for
 
     def __post_init__(self) -> None:
         n = len(self.rows)
@@ -50,6 +52,8 @@ class Canaries:
         ordered = np.sort(self.candidates, axis=1)
         if (ordered[:, 1:] == ordered[:, :-1]).any():
             raise InputError("the candidates of a canary must differ from each other.")
+        if self.true is not None and (self.true.shape != (n,) or (self.candidates == self.true[:, None]).any()):
+            raise InputError("where true labels are kept, there is one a canary, and it is none of its candidates.")
         if not (self.candidates == self.planted[:, None]).any(axis=1).all():
             wrong = int(np.argmin((self.candidates == self.planted[:, None]).any(axis=1)))
             raise InputError(f"canary {wrong} has a planted label that is not among its candidates.")
@@ -79,6 +83,27 @@ class Canaries:
         which = below(entropy, candidates, count).astype(np.int64)
         return cls(chosen, drawn, drawn[np.arange(count), which], num_classes)
 
+    @classmethod
+    def draw_wrong(
+        cls, count: int, *, labels: Sequence[PrivateLabels], rows: Numbers | None = None, entropy: Entropy
+    ) -> Canaries:
+        """The paper's way (Games 2 and 3): every *wrong* label is a candidate. `labels` are all rows, in consecutive parts.
+
+        For comparing with the paper: what an audit of these says depends on true labels that nobody has paid for.
+        """
+        classes = labels[0].num_classes
+        if classes < 3:
+            raise InputError(
+                "the paper's way needs a third class: candidates are wrong labels only. Leave out --wrong-only."
+            )
+        codes = np.concatenate([part.reveal() for part in labels]).astype(np.int64)
+        among = len(codes) if rows is None else rows
+        drawn = cls.draw(count, rows=among, num_classes=classes, candidates=classes, entropy=entropy)
+        true = codes[drawn.rows]
+        wrong = drawn.candidates[drawn.candidates != true[:, None]].reshape(count, classes - 1)
+        which = below(entropy, classes - 1, count).astype(np.int64)
+        return cls(drawn.rows, wrong, wrong[np.arange(count), which], classes, true=true)
+
     def plant(self, labels: PrivateLabels) -> PrivateLabels:
         """These labels with the canaries' rows replaced."""
         if labels.num_classes != self.num_classes or self.rows.max() >= len(labels):
@@ -93,8 +118,7 @@ class Canaries:
         """For the owner's eyes: whoever has this file knows the planted labels."""
         arrays: dict[str, Any] = {"rows": self.rows, "candidates": self.candidates, "planted": self.planted}
         arrays["num_classes"] = np.int64(self.num_classes)
-        if self.ids is not None:
-            arrays["ids"] = self.ids
+        arrays |= {name: value for name, value in (("ids", self.ids), ("true", self.true)) if value is not None}
         place_file(path, lambda file: np.savez_compressed(file, **arrays), private=True)
 
     @classmethod
@@ -118,6 +142,7 @@ class Canaries:
             planted.astype(np.int64),
             classes,
             arrays.get("ids"),
+            arrays["true"].astype(np.int64) if "true" in arrays else None,
         )
 
 

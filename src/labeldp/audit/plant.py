@@ -48,12 +48,13 @@ def plant_file(
     id_column: str | None = None,
     among: tuple[int, int] | None = None,
     data_set: str | None = None,
+    wrong_only: bool = False,
     entropy: Entropy | None = None,
 ) -> Planting:
     """Copy `labels` to `out` with `count` labels replaced, and write what was planted to `secret`.
 
     All other columns stay as they are, and `out` keeps the name of its data set, so that the ledger still knows the rows.
-    `among` are the rows a:b to plant in, such as those that will be trained on.
+    `among` are the rows a:b to plant in, such as those that will be trained on. `wrong_only` is the paper's way.
     """
     if out.resolve() in (labels.resolve(), secret.resolve()) or secret.resolve() == labels.resolve():
         raise InputError("the labels, --out and --secret must be three different files.")
@@ -61,17 +62,21 @@ def plant_file(
         raise InputError(f"the planted labels are written as Parquet: name --out something.parquet, not {out.name}.")
     table = open_table(labels)
     source = TableSource(table, label, classes, id_column)
-    rows, ids = 0, []
+    rows, ids, parts = 0, [], []
     for batch in source.batches():  # also checks every label
         rows += len(batch.labels)
+        if wrong_only:
+            parts.append(batch.labels)
         if batch.ids is not None:
             ids.append(batch.ids)
     start, stop = among or (0, rows)
     if not 0 <= start < stop <= rows:
         raise InputError(f"rows {start}:{stop} are not among the {rows:,} rows (they count from 0).")
-    canaries = Canaries.draw(
-        count, rows=np.arange(start, stop), num_classes=classes.count, candidates=candidates, entropy=entropy or SecureEntropy()
-    )  # fmt: skip
+    entropy, where = entropy or SecureEntropy(), np.arange(start, stop)
+    if wrong_only:
+        canaries = Canaries.draw_wrong(count, labels=parts, rows=where, entropy=entropy)
+    else:
+        canaries = Canaries.draw(count, rows=where, num_classes=classes.count, candidates=candidates, entropy=entropy)
     if ids:
         names = pa.chunked_array(ids).take(pa.array(canaries.rows)).combine_chunks()
         canaries = replace(canaries, ids=_plain_ids(names))

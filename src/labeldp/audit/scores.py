@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def read_probabilities(path: Path, canaries: Canaries, *, logits: bool = False) 
         raise InputError(
             f"{int((rows < 0).sum()):,} of the {len(canaries):,} canaries are not in {path}: ask for the probabilities of all rows."
         )
-    return table, Canaries(rows, canaries.candidates, canaries.planted, canaries.num_classes, canaries.ids)
+    return table, replace(canaries, rows=rows)
 
 
 def _from_parquet(path: Path) -> tuple[list[Any], npt.NDArray[Any]]:

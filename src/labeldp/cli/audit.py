@@ -30,7 +30,7 @@ def command(
     Example: labeldp audit scores.parquet --canaries canaries.npz --release released.parquet
     """
     if method == "paper":
-        result = _paper(scores, logits)
+        result = _paper(scores, canaries, logits)
         if figure is not None:
             result.plot(figure)
     else:
@@ -45,12 +45,20 @@ def command(
         typer.echo(result.summary())
 
 
-def _paper(path: Path, logits: bool) -> Any:
+def _paper(path: Path, canaries: Path | None, logits: bool) -> Any:
     import numpy as np
 
+    from labeldp.audit.canaries import Canaries
     from labeldp.audit.measure import audit_paper
-    from labeldp.audit.scores import checked_probabilities
+    from labeldp.audit.scores import checked_probabilities, read_probabilities
 
+    if canaries is not None:
+        table, found = read_probabilities(path, Canaries.load(canaries), logits=logits)
+        if found.true is None:
+            raise InputError(
+                "the paper's method compares with true labels: plant its way, `canaries plant --wrong-only`."
+            )
+        return audit_paper(table[found.rows], found.true, found.planted)
     try:
         with np.load(path, allow_pickle=False) as file:
             confidences, true, planted = (file[name] for name in ("confidences", "true_label", "canary_label"))

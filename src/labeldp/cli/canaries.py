@@ -34,6 +34,7 @@ def plant(
     id_column: Annotated[str | None, typer.Option("--id", help="The id column, to find the canaries again by id.")] = None,
     rows: Annotated[str | None, typer.Option("--rows", help="Plant only among rows a:b, those to be trained on.")] = None,
     data_set: Annotated[str | None, typer.Option("--data-set", help="The name of the data set. Default: the file's stem.")] = None,
+    wrong_only: Annotated[bool, typer.Option("--wrong-only", help="The paper's way: every wrong label is a candidate. For `audit --method paper`.")] = False,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Copy a file of labels with some of them replaced by a fair draw that looks at no label.
@@ -45,7 +46,7 @@ def plant(
 
     done = plant_file(
         labels, out, secret, label=label, classes=Classes.parse(classes), count=count, candidates=candidates, id_column=id_column,
-        among=read_span(rows), data_set=data_set,
+        among=read_span(rows), data_set=data_set, wrong_only=wrong_only,
     )  # fmt: skip
     if done.share > MOST_SHARE:
         typer.echo(
@@ -53,7 +54,7 @@ def plant(
             err=True,
         )
     facts = {
-        "out": str(out), "secret": str(secret), "canaries": len(done.canaries), "candidates": candidates, "rows": done.rows,
+        "out": str(out), "secret": str(secret), "canaries": len(done.canaries), "candidates": done.canaries.candidates.shape[1], "rows": done.rows,
         "share": done.share, "data_set": done.data_set,
     }  # fmt: skip
     if json:
