@@ -1,6 +1,7 @@
 """CIFAR from released labels with the `fast` model, as one resumable queue: most telling cells first.
 
     python benchmarks/cifar.py --data ../shared/data [--runs runs/cifar] [--only 4] [--out benchmarks/results/cifar.json]
+    python benchmarks/cifar.py --data ../shared/data --queue audit --out benchmarks/results/cifar-audit.json     # with 1,000 canaries
 
 Two processes of one thread each. A cell is one `labeldp train --dataset …` in a directory of its own; a finished cell is never
 repeated, an interrupted one goes on. Noise comes from the operating system, so another run of the queue is another draw.
@@ -29,16 +30,19 @@ class Cell:
     epsilon: float | None
     seed: int
     epochs: int = 8
+    canaries: int = 0
 
     @property
     def name(self) -> str:
         budget = "" if self.epsilon is None else f"-eps{self.epsilon:g}"
-        return f"{self.dataset}-{self.mechanism}{budget}-{self.epochs}epochs-seed{self.seed}"
+        planted = f"-{self.canaries}canaries" if self.canaries else ""
+        return f"{self.dataset}-{self.mechanism}{budget}-{self.epochs}epochs-seed{self.seed}{planted}"
 
     def command(self, data: Path, folder: Path) -> list[str]:
         options = {
             "--dataset": self.dataset, "--mechanism": self.mechanism, "--epsilon": self.epsilon, "--seed": self.seed,
             "--epochs": self.epochs, "--model": "fast", "--threads": 1, "--data": data, "--out": folder,
+            "--canaries": self.canaries or None, "--candidates": 10 if self.canaries else None,
         }  # fmt: skip
         given = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
         return [sys.executable, "-m", "labeldp", "train", *given]
@@ -59,6 +63,15 @@ QUEUE = (
 )
 
 
+AUDIT = tuple(
+    Cell("cifar10", mechanism, epsilon, 0, canaries=1000)
+    for mechanism, epsilon in (
+        ("none", None), ("laplace", 2), ("subset", 2), ("gaussian", 2), ("laplace", 8), ("subset", 8), ("gaussian", 8),
+    )
+)  # fmt: skip
+QUEUES = {"accuracy": QUEUE, "audit": AUDIT}
+
+
 def run(cell: Cell, data: Path, runs: Path) -> None:
     folder = runs / cell.name
     if (folder / "summary.json").exists():
@@ -68,11 +81,11 @@ def run(cell: Cell, data: Path, runs: Path) -> None:
         subprocess.run(cell.command(data, folder), stdout=log, stderr=log, check=True)
 
 
-def collect(runs: Path, out: Path) -> list[str]:
+def collect(queue: tuple[Cell, ...], runs: Path, out: Path) -> list[str]:
     """Write what is finished; return what is not."""
     done: list[dict[str, Any]] = []
     missing = []
-    for cell in QUEUE:
+    for cell in queue:
         path = runs / cell.name / "summary.json"
         if path.exists():
             done.append({"cell": vars(cell), **json.loads(path.read_text(encoding="utf-8"))})
@@ -90,13 +103,15 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/cifar"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/cifar.json"))
     parser.add_argument("--only", type=int, help="the first so many cells")
+    parser.add_argument("--queue", choices=list(QUEUES), default="accuracy")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
+    queue = QUEUES[arguments.queue]
     with ThreadPoolExecutor(arguments.processes) as pool:
-        futures = {pool.submit(run, c, arguments.data, arguments.runs): c for c in QUEUE[: arguments.only]}
+        futures = {pool.submit(run, c, arguments.data, arguments.runs): c for c in queue[: arguments.only]}
         for future in as_completed(futures):
             future.result()
-            missing = collect(arguments.runs, arguments.out)
+            missing = collect(queue, arguments.runs, arguments.out)
             print(f"{futures[future].name} is done; {len(missing)} cells are missing", flush=True)
 
 
