@@ -210,7 +210,7 @@ def _own(
     if test is None or labels is None:
         return loaded, values, given.columns, None
     read = read_features(test, id_column, image_size)
-    read.refuse_label(loaded.header["label"], loaded.class_names)
+    read.refuse_label(loaded.label, loaded.class_names)
     if read.values.shape[1:] != values.shape[1:]:
         raise InputError(f"the test features have shape {read.values.shape[1:]}; training's have {values.shape[1:]}.")
     if read.named and not {str(name) for name in read.ids.tolist()}.isdisjoint(map(str, loaded.ids.tolist())):

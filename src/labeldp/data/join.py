@@ -16,7 +16,7 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
     """One row of features for each position of the release: by id where both have ids, else by row number."""
     if release.header["ids"] is not None and len({str(name) for name in release.ids.tolist()}) != len(release):
         raise InputError("ids repeat in this release: whoever made it, labeldp did not.")
-    features.refuse_label(release.header["label"], release.class_names)
+    features.refuse_label(release.label, release.class_names)
     if not features.named:
         if release.header["ids"] is not None:
             raise InputError("the release names its rows by id: name the features' id column with --id.")

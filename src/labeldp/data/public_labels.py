@@ -28,7 +28,7 @@ def read_public_labels(
     if path.suffix == ".npy":
         values, names = _numbers(path), tuple(str(number) for number in range(len(names)))
     else:
-        values = _column(path, features, release.header["label"], id_column or ("id" if features.named else None))
+        values = _column(path, features, release.label, id_column or ("id" if features.named else None))
     if len(values) != len(features.values):
         raise InputError(f"{path} has {len(values):,} labels for {len(features.values):,} rows of test features.")
     codes = {name: code for code, name in enumerate(names)}

@@ -138,7 +138,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if len(rows) != X.shape[0]:
             raise InputError(f"X has {X.shape[0]:,} rows, and y names {len(rows):,} released ones.")
-        refuse_label_column(release.header["label"], [str(name) for name in getattr(self, "feature_names_in_", ())])
+        refuse_label_column(
+            release.label, [str(name) for name in getattr(self, "feature_names_in_", ())], release.class_names
+        )
         return self._fit(X, release, rows)
 
     def _fit(self, X: Any, release: Release, rows: npt.NDArray[np.int64]) -> LabelDPClassifier:

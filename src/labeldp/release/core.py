@@ -159,6 +159,11 @@ class Release:
         return str(self.header["data_set"])
 
     @property
+    def label(self) -> str | None:
+        """What the labels are called, if they have a name."""
+        return self.header.get("label")
+
+    @property
     def label_names(self) -> tuple[str, ...] | None:
         """What the classes are called, if they have names."""
         names = self.header.get("label_names")

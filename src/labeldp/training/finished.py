@@ -81,7 +81,7 @@ def evaluate(
     config = run.config()
     if (release.mechanism.num_classes, release.header["label_names"]) != (config["num_classes"], config["label_names"]):
         raise InputError("this release has other classes (or the same in another order) than the run was trained with.")
-    if None not in (release.header["label"], config["label"]) and release.header["label"] != config["label"]:
+    if None not in (release.label, config["label"]) and release.label != config["label"]:
         raise InputError(
             f"this release is of the label {release.header['label']!r}; the run was trained on {config['label']!r}."
         )

@@ -105,7 +105,7 @@ class Job:
         return {
             "release": self.release.checksum,
             "data_set": self.release.data_set,
-            "label": self.release.header["label"],
+            "label": self.release.label,
             "model": self.model,
             "num_classes": self.release.mechanism.num_classes,
             "label_names": self.release.header["label_names"],
