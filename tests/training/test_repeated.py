@@ -30,8 +30,14 @@ def test_a_mechanism_is_not_refuted_and_processes_agree(tmp_path):
     assert result.certificate == pytest.approx(1.0)
     assert {look.attack for look in result.looks} == {"model", "release"}
     assert result.guesses + result.abstained == 24
+    # Four coins may all fall on one side: nothing is proven then, and nothing breaks.
     gaussian = repeat(Game("digits", 1.0, "gaussian", 1e-5, epochs=1), tmp_path / "h", 4, processes=1)
     assert gaussian.delta == 1e-5
+    from labeldp.mechanisms.plan import calibrate
+    from labeldp.training.repeated import _result
+
+    one_sided = [{"coin": 1, "model": 1.0, "release": 1.0}] * 5
+    assert _result(one_sided, calibrate("gaussian", epsilon=1.0, num_classes=10, delta=1e-5), 0.95).epsilon_low == 0
 
 
 @pytest.mark.parametrize("changes", [{"row": 10**6}, {"labels": (3, 3)}, {"labels": (0, 10)}, {"mechanism": None}])

@@ -160,7 +160,9 @@ def _result(games: list[dict[str, Any]], mechanism: Mechanism, confidence: float
         scores = np.array([game[attack] for game in games])
         guessed = scores != 0
         right = guessed & ((scores > 0) == (coins == 1))
-        if delta:
+        if delta and len(set(coins.tolist())) < 2:
+            low = 0.0  # the coin fell on one side only: no game proves anything yet
+        elif delta:
             yes = scores > 0
             low = repeated_game(
                 int((yes & (coins == 1)).sum()), int((coins == 1).sum()), int((yes & (coins == 0)).sum()), int((coins == 0).sum()),
