@@ -1,7 +1,6 @@
 """From planted labels to a bound: what attackers see, what they prove, and what is refused."""
 
 import json
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +13,6 @@ from labeldp.audit.attack import CalibratedAttack, ModelAttack, NeighbourAttack,
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit
 from labeldp.audit.scores import checked_probabilities
-from labeldp.cli import main
 from labeldp.errors import InputError
 from labeldp.mechanisms.plan import calibrate
 
@@ -162,26 +160,14 @@ def test_canaries_of_other_data(tmp_path):
     with pytest.raises(InputError, match="none of the canaries"):
         audit(None, canaries, release=other)
     assert ReleaseAttack(release, np.array([-1, 0])).scores(np.array([0]))[0].tolist() == [0] * 5
+    loose, gaussian = planted(calibrate("gaussian", epsilon=2, num_classes=4, delta=1e-5), 2)
+    with pytest.raises(InputError, match="at a smaller one"):
+        audit(None, loose, release=gaussian, delta=1e-9)
     few, release = planted(calibrate("response", epsilon=1, num_classes=5), 2, count=5)
     assert "next to nothing" in audit(None, few, release=release).summary()
 
 
 # ── the owner's commands, two parties ──
-
-
-@pytest.fixture
-def cli(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["labeldp", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 def test_plant_release_audit(tmp_path, cli):
@@ -221,9 +207,14 @@ def test_plant_release_audit(tmp_path, cli):
         "audit", tmp_path / "s.parquet", "--canaries", tmp_path / "w.npz", "--method", "paper", "--json"
     )
     assert (code, json.loads(out)["method"]) == (0, "paper")
+    code, out, _ = cli("audit", tmp_path / "s.parquet", "--canaries", tmp_path / "w.npz")
+    assert "for you alone" in out
     for arguments, message in (
         (("audit", tmp_path / "s.parquet", "--canaries", tmp_path / "c.npz", "--method", "paper"), "--wrong-only"),
         (("audit", tmp_path / "s.parquet"), "--canaries is missing"),
+        (("audit", tmp_path / "s.parquet", "--canaries", tmp_path / "w.npz", "--method", "paper", "--delta", "1e-5"), "are for the others"),
+        (("canaries", "plant", tmp_path / "y.parquet", *common, "--wrong-only", "--candidates", "3", "--out", tmp_path / "v.parquet",
+          "--secret", tmp_path / "v.npz"), "leave out --candidates"),
         (("audit", tmp_path / "y.parquet", "--canaries", tmp_path / "c.npz"), "no file of probabilities"),
         (("audit", tmp_path / "c.npz", "--method", "paper"), "confidences, true_label and canary_label"),
         (("audit", tmp_path / "s.parquet", "--canaries", tmp_path / "s.parquet"), "holds no canaries"),

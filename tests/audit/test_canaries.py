@@ -183,6 +183,19 @@ def test_a_planted_file_does_not_escape_the_budget(table, tmp_path):
     assert len(Ledger(tmp_path / "l").book().releases) == 1
 
 
+def test_what_was_planted_is_not_lost(table, tmp_path):
+    given = {"label": "y", "classes": Classes(3), "count": 5}
+    plant_file(tmp_path / "pets.parquet", tmp_path / "p.parquet", tmp_path / "c.npz", **given)
+    before = (tmp_path / "c.npz").read_bytes()
+    for out, secret in (("p.parquet", "d.npz"), ("q.parquet", "c.npz")):
+        with pytest.raises(InputError, match="is there already"):
+            plant_file(tmp_path / "pets.parquet", tmp_path / out, tmp_path / secret, **given)
+    assert (tmp_path / "c.npz").read_bytes() == before
+    with pytest.raises(InputError, match="escape its budget"):
+        plant_file(tmp_path / "p.parquet", tmp_path / "q.parquet", tmp_path / "d.npz", data_set="other", **given)
+    assert not (tmp_path / "q.parquet").exists()
+
+
 def test_files_that_would_overwrite_each_other(table, tmp_path):
     given = {"label": "y", "classes": Classes(3), "count": 5}
     for out, secret in (("pets.parquet", "c.npz"), ("p.parquet", "pets.parquet"), ("p.parquet", "p.parquet")):

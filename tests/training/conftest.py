@@ -1,26 +1,5 @@
-import sys
-
 import pytest
 import torch
-
-from labeldp.cli import main
-
-
-@pytest.fixture
-def cli(monkeypatch, capsys):
-    """The command line in this process: exit code, stdout, stderr."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["labeldp", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture(autouse=True)

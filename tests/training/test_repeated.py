@@ -1,6 +1,8 @@
 import json
+import math
 
 import pytest
+from scipy.stats import beta
 
 from labeldp.errors import InputError
 from labeldp.training.repeated import Game, repeat
@@ -26,7 +28,14 @@ def test_games_are_played_once_and_prove_what_they_prove(tmp_path):
 
 def test_a_mechanism_is_not_refuted_and_processes_agree(tmp_path):
     result = repeat(Game("digits", 1.0, "response", epochs=1), tmp_path / "g", 24, processes=2)
-    assert result.epsilon_low <= 1.0 + 1.5  # 24 games prove little; above 2.5 would be a defect (P < 1e-6)
+    games = [json.loads(line) for line in (tmp_path / "g" / "games.jsonl").read_text().splitlines()]
+    for look in result.looks:  # against scipy: Clopper–Pearson at α/2 of what the file says
+        guessed = [game for game in games if game[look.attack] != 0]
+        right = sum((game[look.attack] > 0) == (game["coin"] == 1) for game in guessed)
+        assert (look.guesses, look.correct) == (len(guessed), right)
+        rate = float(beta.ppf(0.025, right, len(guessed) - right + 1)) if right else 0.0
+        assert look.epsilon_low == pytest.approx(max(0.0, math.log(rate / (1 - rate))) if rate else 0.0, abs=1e-6)
+    assert result.epsilon_low == max(look.epsilon_low for look in result.looks)
     assert result.certificate == pytest.approx(1.0)
     assert {look.attack for look in result.looks} == {"model", "release"}
     assert result.guesses + result.abstained == 24

@@ -1,7 +1,6 @@
 """What a hostile review found, each as a test that fails without its fix."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -243,7 +242,37 @@ def test_insecurity_travels_with_the_predictions(tmp_path, cli):
     about = json.loads(pq.read_schema(tmp_path / "s.parquet").metadata[b"labeldp"])
     assert about["insecure"].startswith("no privacy")
     assert about["certificate"]["epsilon"] is None
-    assert os.path.exists(tmp_path / "run" / ".lock")
+
+
+# ── read once more ──
+
+
+def test_canaries_are_audited_only_where_they_were_planted(tmp_path, cli):
+    def trained(name, *more):
+        return cli("train", "--dataset", "digits", "--epsilon", "4", "--epochs", "1", "--out", tmp_path / name, *more)
+
+    assert trained("plain")[0] == 0
+    code, _, err = trained("plain", "--canaries", "50")
+    assert (code, "without canaries" in err) == (2, True)
+    assert not (tmp_path / "plain" / "canaries.npz").exists()
+    assert trained("planted", "--canaries", "50")[0] == 0
+    for more, message in (
+        ((), "say --canaries as before"),
+        (("--canaries", "60"), "other canaries"),
+        (("--canaries", "50", "--seed", "1"), "other canaries"),
+    ):
+        code, _, err = trained("planted", *more)
+        assert (code, message in err) == (2, True)
+
+
+def test_ids_of_an_impossible_kind_are_refused_in_a_sentence(tmp_path, cli):
+    pq.write_table(pa.table({"id": [[1], [2]], "y": ["a", "b"]}), tmp_path / "y.parquet")
+    code, _, err = cli("release", tmp_path / "y.parquet", "--label", "y", "--classes", "a,b", "--id", "id", "--epsilon", "1", "--ledger",
+                       tmp_path / "l", "--out", tmp_path / "r.parquet")  # fmt: skip
+    assert (code, "ids must be" in err) == (2, True)
+    pq.write_table(pa.table({"x": [1e300, 1.0]}), tmp_path / "x.parquet")
+    with pytest.raises(InputError, match=r"row 0 .* infinite"):
+        read_features(tmp_path / "x.parquet")
 
 
 # ── what new users stumbled over ──

@@ -20,7 +20,6 @@ from labeldp.mechanisms import Gaussian, NoPrivacy
 from labeldp.release.core import Release
 
 FEW = 10
-METHODS = ("one-run", "gaussian", "paper")
 
 
 def audit(
@@ -60,9 +59,9 @@ def audit(
     if not tried:
         raise InputError("an audit needs the model's probabilities, a release, or both.")
     _check_fit(table, canaries)
-    if release is not None and delta == 0 and (promised := _delta(release)) > 0:
+    if release is not None and delta < (promised := _delta(release)):
         raise InputError(
-            f"this release promises (ε, δ) with δ = {promised:g}: audit it at that δ (--delta), pure ε it never promised."
+            f"this release promises (ε, δ) with δ = {promised:g}: audit it at that δ (--delta); at a smaller one it promises no such ε."
         )
     bound = _gaussian(release) if method == "gaussian" else one_run_exact
     if method == "gaussian" and delta <= 0:
@@ -87,7 +86,7 @@ def audit(
         threshold=best.share,
         looks=tuple(Look(n, b.epsilon, b.guesses, b.correct, b.abstained, b.alpha) for n, b in looks),
         certificate=secure.epsilon if secure is not None else None,
-        warnings=_few(len(canaries)),
+        warnings=_warnings(canaries),
     )
 
 
@@ -177,7 +176,12 @@ def _delta(release: Release) -> float:
     return 0.0 if isinstance(release.mechanism, NoPrivacy) else release.mechanism.guarantee().delta
 
 
-def _few(count: int) -> tuple[str, ...]:
-    if count >= FEW:
-        return ()
-    return (f"{count} canaries can prove next to nothing; plant hundreds.",)
+def _warnings(canaries: Canaries) -> tuple[str, ...]:
+    found = []
+    if len(canaries) < FEW:
+        found.append(f"{len(canaries)} canaries can prove next to nothing; plant hundreds.")
+    if canaries.true is not None:
+        found.append(
+            "candidates were chosen by looking at true labels (--wrong-only), which nobody has paid for: this result is for you alone."
+        )
+    return tuple(found)

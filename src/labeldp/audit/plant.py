@@ -15,7 +15,7 @@ from labeldp.audit.canaries import Canaries
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError
 from labeldp.release.classes import Classes
-from labeldp.release.place import place_file
+from labeldp.release.place import look_up, place_file
 from labeldp.release.source import TableSource
 from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
 
@@ -60,7 +60,17 @@ def plant_file(
         raise InputError("the labels, --out and --secret must be three different files.")
     if out.suffix != ".parquet":
         raise InputError(f"the planted labels are written as Parquet: name --out something.parquet, not {out.name}.")
+    for path in (out, secret):
+        if look_up(path) is not None:
+            raise InputError(
+                f"{path} is there already, and planting again would lose what was planted before. Name another file."
+            )
     table = open_table(labels)
+    stated = stated_data_set(table)
+    if stated and data_set not in (None, stated):
+        raise InputError(
+            f"this file holds labels of the data set {stated!r}; under another name they would escape its budget."
+        )
     source = TableSource(table, label, classes, id_column)
     rows, ids, parts = 0, [], []
     for batch in source.batches():  # also checks every label
@@ -80,10 +90,10 @@ def plant_file(
     if ids:
         names = pa.chunked_array(ids).take(pa.array(canaries.rows)).combine_chunks()
         canaries = replace(canaries, ids=_plain_ids(names))
-    name = data_set or stated_data_set(table) or Path(bare_name(labels)).stem
+    name = data_set or stated or Path(bare_name(labels)).stem
     planted = _planted(table, label, classes, canaries)
+    canaries.save(secret)  # first: a planted file of which nobody knows what was planted would be a damaged one
     place_file(out, lambda file: _write(file, planted, name), private=True)
-    canaries.save(secret)
     return Planting(canaries, rows, name)
 
 

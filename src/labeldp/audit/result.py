@@ -28,7 +28,8 @@ class Look:
 class AuditResult:
     """With the stated confidence, no mechanism of a smaller ε (at this δ) would have let this many guesses be right.
 
-    `certificate` is the proven ε of the release, for comparison: an audit above it has found a defect.
+    `certificate` is the proven ε of the release, for comparison. At 95% one audit in twenty is above it by chance; one far above it, or a
+    second one with fresh canaries, has found a defect.
     """
 
     epsilon_low: float
@@ -51,7 +52,7 @@ class AuditResult:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, never rounded; null where an end is infinite."""
-        data = {name: value for name, value in asdict_shallow(self).items() if not name.startswith("_")}
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__ if not name.startswith("_")}
         data["epsilon_low"], data["epsilon_high"] = _finite(self.epsilon_low), _finite(self.epsilon_high)
         data["looks"] = [asdict(look) for look in self.looks]
         data["warnings"] = list(self.warnings)
@@ -59,21 +60,22 @@ class AuditResult:
 
     def summary(self) -> str:
         """A few lines for people."""
-        high = "" if self.method != "paper" else f" to {_text(self.epsilon_high)}"
-        at = f" at δ = {self.delta:g}" if self.delta else ""
+        if self.method == "paper":
+            what = f"{self.epsilon_low:.4g} to {_text(self.epsilon_high)} ({self.confidence:.0%} interval of the paper)"
+        else:
+            at = f" at δ = {self.delta:g}" if self.delta else ""
+            what = f"≥ {self.epsilon_low:.4g}{at} ({self.confidence:.0%} confidence, {self.method})"
         lines = [
-            f"measured ε ≥ {self.epsilon_low:.4g}{high}{at} ({self.confidence:.0%} confidence, {self.method})"
-            if self.method != "paper"
-            else f"measured ε {self.epsilon_low:.4g}{high} ({self.confidence:.0%} interval of the paper)",
+            f"measured ε {what}",
             f"{self.correct:,} of {self.guesses:,} guesses right, {self.abstained:,} abstained; {self.canaries:,} "
             f"{'trainings' if self.method == 'repeated' else f'canaries of {self.candidates} candidates'}; attack: {self.attack}",
             f"assumes {self.assumption}",
         ]
         if self.certificate is not None:
-            verdict = (
-                "as it must" if self.epsilon_low <= self.certificate else "WHICH IS A DEFECT: the audit is above it"
+            above = f", WHICH IS LESS: chance does that in {1 - self.confidence:.0%} of audits; if fresh canaries do it too, report it"
+            lines.append(
+                f"certificate ε ≤ {self.certificate:.4g}" + (above if self.epsilon_low > self.certificate else "")
             )
-            lines.append(f"certificate ε ≤ {self.certificate:.4g}, {verdict}")
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def plot(self, path: str | Path) -> None:
@@ -82,13 +84,8 @@ class AuditResult:
         from labeldp.errors import InputError
 
         if self._plot is None:
-            raise InputError("this result keeps no confidences to draw; the paper's method and model attacks do.")
+            raise InputError("this result keeps no confidences to draw; the paper's method does.")
         save_figure(self._plot(), path)
-
-
-def asdict_shallow(result: AuditResult) -> dict[str, Any]:
-    """The fields, without copying what is in them."""
-    return {name: getattr(result, name) for name in result.__dataclass_fields__}
 
 
 def _finite(value: float | None) -> float | None:

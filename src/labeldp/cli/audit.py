@@ -30,6 +30,10 @@ def command(
     Example: labeldp audit scores.parquet --canaries canaries.npz --release released.parquet
     """
     if method == "paper":
+        if release or reference or features or delta or confidence != 0.95:
+            raise InputError(
+                "--method paper takes probabilities and canaries only: --release, --reference, --features, --delta and --confidence are for the others."
+            )
         result = _paper(scores, canaries, logits)
         if figure is not None:
             result.plot(figure)

@@ -9,6 +9,7 @@ import typer
 
 from labeldp.cli.options import ClassesOption, JsonOption, read_span
 from labeldp.cli.output import print_facts, print_json
+from labeldp.errors import InputError
 
 app = typer.Typer(
     help="Plant labels that an audit will look for (the label owner's side).",
@@ -30,7 +31,7 @@ def plant(
     out: Annotated[Path, typer.Option("--out", help="The labels with canaries among them: release this file. Parquet, private.", readable=False)],
     secret: Annotated[Path, typer.Option("--secret", help="What was planted where (.npz): keep it to yourself.", readable=False)],
     count: Annotated[int, typer.Option("--count", help="How many; at most 2% of the rows do little harm.")] = 1000,
-    candidates: Annotated[int, typer.Option("--candidates", help="Labels to choose from for each, up to the number of classes: more prove a larger ε.")] = 2,
+    candidates: Annotated[int | None, typer.Option("--candidates", help="Labels to choose from for each, up to the number of classes: more prove a larger ε. Default: 2.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The id column, to find the canaries again by id.")] = None,
     rows: Annotated[str | None, typer.Option("--rows", help="Plant only among rows a:b, those to be trained on.")] = None,
     data_set: Annotated[str | None, typer.Option("--data-set", help="The name of the data set. Default: the file's stem.")] = None,
@@ -44,8 +45,10 @@ def plant(
     from labeldp.audit.plant import MOST_SHARE, plant_file
     from labeldp.release.classes import Classes
 
+    if wrong_only and candidates is not None:
+        raise InputError("--wrong-only makes every wrong label a candidate; leave out --candidates.")
     done = plant_file(
-        labels, out, secret, label=label, classes=Classes.parse(classes), count=count, candidates=candidates, id_column=id_column,
+        labels, out, secret, label=label, classes=Classes.parse(classes), count=count, candidates=candidates or 2, id_column=id_column,
         among=read_span(rows), data_set=data_set, wrong_only=wrong_only,
     )  # fmt: skip
     if done.share > MOST_SHARE:

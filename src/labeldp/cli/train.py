@@ -63,7 +63,7 @@ def command(
     device: DeviceOption = "auto",
     dtype: Annotated[str, typer.Option("--dtype", help="auto, float32 or bfloat16.", rich_help_panel=_MACHINE)] = "auto",
     threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.", rich_help_panel=_MACHINE)] = None,
-    compile_model: Annotated[bool, typer.Option("--compile", help="torch.compile the model: minutes at the start, faster steps.", rich_help_panel=_MACHINE)] = False,
+    compile_model: Annotated[bool, typer.Option("--compile", help="torch.compile the model: a minute at the start; for GPUs (on CPUs it was not faster).", rich_help_panel=_MACHINE)] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write metrics for TensorBoard.", rich_help_panel=_MACHINE)] = False,
     json: JsonOption = False,
 ) -> None:  # fmt: skip

@@ -173,7 +173,8 @@ def _numbers(path: Path, batch: Any, names: list[str], *, text: bool) -> npt.NDA
         except pa.ArrowException:
             kind = "text" if text else str(column.type)
             raise InputError(f"column {name!r} of {path} holds {kind}, not numbers; encode or leave it out.") from None
-    return np.stack(columns, axis=1).astype(np.float32)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+        return np.stack(columns, axis=1).astype(np.float32)
 
 
 def _lists(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:

@@ -35,6 +35,9 @@ and let y point into the release:
     cross_val_score(clf, X, clf.release.target())"""
 
 
+_FITTED = ("linear_", "trainer_", "rows_trained_", "fitted_on_")
+
+
 class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that is trained on released labels.
 
@@ -125,12 +128,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> LabelDPClassifier:
         """X[i] belongs to the released row y[i]; without y, to row i of the whole release."""
-        for name in (
-            "linear_",
-            "trainer_",
-            "rows_trained_",
-            "fitted_on_",
-        ):  # whatever fails from here on, nothing answers for an old fit
+        for name in _FITTED:  # whatever fails from here on, nothing answers for an old fit
             self.__dict__.pop(name, None)
         release, rows = self._rows(y)
         X = validate_data(

@@ -21,6 +21,7 @@ from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
+from labeldp.release.hashing import is_id
 from labeldp.release.make import Made, make_release
 from labeldp.release.source import TableSource
 from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
@@ -107,7 +108,12 @@ def _refuse_telling_ids(table: Table, options: ReleaseOptions) -> None:
         return
     names = {name.strip().casefold() for name in options.classes.names}
     for batch in table.batches([options.id_column]):
-        texts = batch.column(0).cast(pa.string(), safe=False)
+        column = batch.column(0)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if not is_id(column.type):
+            return  # refused later, in a sentence
+        texts = column.cast(pa.string())
         if not pc.any(pc.match_substring(texts, "/")).as_py():
             continue
         parts = {part.strip().casefold() for text in texts.to_pylist() if text for part in text.split("/")[:-1]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,6 +65,8 @@ def joined() -> Iterator[World]:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     yield World(dist.get_rank(), dist.get_world_size())
-    # Only after success: a process that fails must not wait for the others; torchrun stops them.
+    # Only after success: a process that fails must not wait for the others; torchrun stops them. What is left of a distributed model
+    # (it holds on to itself) must be gone before the group is, or the process ends in "terminate called".
+    gc.collect()
     dist.barrier()
     dist.destroy_process_group()

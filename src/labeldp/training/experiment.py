@@ -25,7 +25,7 @@ from labeldp.training.distributed import ALONE, World
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import holding_out
 
-SECRET = "canaries.npz"
+SECRET, LEDGER = "canaries.npz", "labels.ledger"
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,14 @@ class Planting:
     def planted(self, run: Path, labels: PrivateLabels) -> PrivateLabels:
         """These labels with canaries; what was planted is kept in the run directory, and found there when the run is resumed."""
         secret = run / SECRET
+        _, trained = holding_out(len(labels), self.holdout, self.seed)
         if secret.exists():
             canaries = Canaries.load(secret)
+        elif (run / LEDGER).exists():
+            raise InputError(
+                f"{run} holds a run without canaries, and its labels are released already; choose another --out."
+            )
         else:
-            _, trained = holding_out(len(labels), self.holdout, self.seed)
             canaries = Canaries.draw(
                 self.count,
                 rows=trained,
@@ -52,9 +56,10 @@ class Planting:
                 entropy=SecureEntropy(),
             )
             canaries.save(secret)
-        if canaries.candidates.shape != (self.count, self.candidates):
+        if canaries.candidates.shape != (self.count, self.candidates) or not np.isin(canaries.rows, trained).all():
             raise InputError(
-                f"{run} holds a run with {len(canaries):,} canaries of {canaries.candidates.shape[1]} candidates; choose another --out."
+                f"{run} holds a run with other canaries ({len(canaries):,} of {canaries.candidates.shape[1]} candidates, among other rows, "
+                "perhaps); choose another --out."
             )
         return canaries.plant(labels)
 
@@ -84,9 +89,11 @@ def released(
         entropy: Entropy = SecureEntropy() if seed is None else SeededEntropy(seed)
         RunFolder(run).make()
         # Rows of a bundled data set go by number, and a ledger of one run has no other to confuse them with.
+        if canaries is None and (run / SECRET).exists():
+            raise InputError(f"{run} holds a run with canaries: say --canaries as before, or choose another --out.")
         labels = bundle.labels if canaries is None else canaries.planted(run, bundle.labels)
         source = ArraySource(labels, Classes(classes, bundle.label_names))
-        ledger = Ledger(run / "labels.ledger")
+        ledger = Ledger(run / LEDGER)
         make_release(source, chosen, data_set=dataset, ledger=ledger, entropy=entropy, out=file)
     world.wait()
     if not file.exists():

@@ -96,7 +96,8 @@ def train(
 
 def _commonest(job: Job, rows: int = 20_000) -> float | None:
     """The share of the commonest class, estimated from released labels: what always guessing it would score."""
-    mechanism, observations = job.release.mechanism, job.release.observations[:rows]
+    mechanism, everything = job.release.mechanism, job.release.observations
+    observations = everything[:: -(-len(everything) // rows)]  # from all over the file, which may be sorted
     try:
         moments = mechanism.moments()
     except NoMomentsError:
