@@ -197,8 +197,11 @@ def audit_page(data: dict[str, Any]) -> str:
     )
 
 
-def cifar_audit_page(data: dict[str, Any]) -> str:
+def audited_page(data: dict[str, Any]) -> str:
     rows = []
+    first = data["cells"][0]["cell"]
+    what = f"{first['dataset']}, `{first.get('model', 'fast')}`, {first['canaries']:,} canaries of ten candidates, {first['epochs']} epochs"
+    queue = "--queue digits" if first["dataset"] == "digits" else "--data … --queue audit"
     for cell in data["cells"]:
         certificate, found = cell["certificate"], cell["audit"]
         promised = f"{certificate['epsilon']:.4g}" if certificate["epsilon"] is not None else "∞"
@@ -226,9 +229,9 @@ def cifar_audit_page(data: dict[str, Any]) -> str:
     ]
     return "\n\n".join(
         [
-            "## Certificate beside measurement: CIFAR-10, `fast`, 1,000 canaries of ten candidates",
+            f"## Certificate beside measurement: {what}",
             machine_line(data["machine"]),
-            "`python benchmarks/cifar.py --data … --queue audit`: lower bounds at 95% (right guesses of those counted).",
+            f"`python benchmarks/cifar.py {queue}`: lower bounds at 95% (right guesses of those counted).",
             table(header, rows),
             "Not finished: " + (", ".join(data["missing"]) or "nothing") + ".",
         ]
@@ -241,7 +244,8 @@ def main() -> None:
         ("cifar.json", cifar_page),
         ("train.json", train_page),
         ("audit.json", audit_page),
-        ("cifar-audit.json", cifar_audit_page),
+        ("cifar-audit.json", audited_page),
+        ("digits-audit.json", audited_page),
         ("release.json", release_page),
         ("torture.json", torture_page),
     ):

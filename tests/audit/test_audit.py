@@ -1,6 +1,7 @@
 """From planted labels to a bound: what attackers see, what they prove, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -116,6 +117,37 @@ def test_ties_abstain():
     canaries, _ = planted(calibrate("response", epsilon=1, num_classes=5), 2)
     result = audit(flat, canaries)
     assert (result.epsilon_low, result.guesses, result.abstained) == (0, 0, 1000)
+
+
+def test_a_subset_release_proves_something_with_many_candidates():
+    """A set of two labels ties them; guessing one is right with probability ½·P[set holds it], which proves log 4.3 of ε = 2."""
+    mechanism = calibrate("subset", epsilon=2, num_classes=10)
+    assert mechanism.size == 2
+    bounds = []
+    for seed in range(4):
+        canaries, release = planted(mechanism, 10, seed)
+        result = audit(None, canaries, release=release)
+        first = np.take_along_axis(
+            canaries.candidates,
+            np.argsort(canaries.candidates != canaries.planted[:, None], axis=1, kind="stable"),
+            axis=1,
+        )
+        listed = replace(canaries, candidates=first)  # the planted label first: that must not help
+        assert audit(None, listed, release=release) == result
+        bounds.append(result.epsilon_low)
+    assert 1.1 < np.mean(bounds) < np.log(4.33)
+
+
+def test_sureness_is_the_log_odds_of_being_right_above_chance():
+    table = np.random.default_rng(3).dirichlet(np.ones(6), 50)
+    canaries = Canaries.draw(50, rows=50, num_classes=6, candidates=4, entropy=SeededEntropy(1))
+    made = guess(ModelAttack(table), canaries.rows, canaries.candidates)
+    for row, candidates, choice, sure in zip(
+        canaries.rows, canaries.candidates, made.choice, made.sureness, strict=True
+    ):
+        posterior = table[row, candidates] / table[row, candidates].sum()
+        assert posterior.argmax() == choice
+        assert sure == pytest.approx(np.log(posterior[choice] / (1 - posterior[choice])) + np.log(3))
 
 
 def test_gaussian_releases_need_their_delta_and_others_are_not_gaussian():

@@ -1,5 +1,6 @@
 """Figure 1: the counts are those of the attack, and the same figure is the same file."""
 
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -7,8 +8,11 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from labeldp.audit.figure import HIGHEST, LOWEST, ZOOM, count_guesses, memorization_figure, save_figure
-from labeldp.audit.paper import paper_intervals
+from labeldp.audit import audit
+from labeldp.audit.canaries import Canaries
+from labeldp.audit.figure import HIGHEST, LOWEST, ZOOM, canary_figure, count_guesses, memorization_figure, save_figure
+from labeldp.audit.paper import comparisons, paper_intervals
+from labeldp.entropy import SeededEntropy
 from labeldp.errors import InputError
 
 needs_matplotlib = pytest.mark.usefixtures("_matplotlib")
@@ -29,6 +33,10 @@ def example(n=300, classes=6, sharpness=0.05, seed=0, kind=np.float64):
     return table, true, label
 
 
+def compared(*data):
+    return ((planted, others) for _, planted, others in comparisons(*data))
+
+
 def texts(figure):
     """Everything that the figure says."""
     from matplotlib.text import Text
@@ -40,7 +48,7 @@ def texts(figure):
 @pytest.mark.parametrize("low", [LOWEST, 0.5, ZOOM])
 def test_the_counts_are_those_of_the_attack(kind, low):
     data = example(kind=kind)
-    counts = count_guesses(*data, low)
+    counts = count_guesses(compared(*data), low)
     (attack,) = paper_intervals(*data, thresholds=[low])
     right = attack.guesses - attack.correct if attack.flipped else attack.correct
     assert counts.right.sum() == right > 0
@@ -53,7 +61,7 @@ def test_the_bins_are_those_of_the_odds():
     confidences = np.array([0.011, 0.5, 0.9, 0.9999, 1.0])
     table = np.stack([1 - confidences, confidences, np.zeros(5)], axis=1)
     table[1] = [0.0, 0.5, 0.5]
-    counts = count_guesses(table, np.zeros(5, int), np.ones(5, int), LOWEST)
+    counts = count_guesses(compared(table, np.zeros(5, int), np.ones(5, int)), LOWEST)
     odds = np.log(confidences[:4] / (1 - confidences[:4]))
     bottom, top = (np.log(p / (1 - p)) for p in (LOWEST, HIGHEST))
     bins = [int(bin) for bin in (odds - bottom) / (top - bottom) * len(counts.right)] + [len(counts.right) - 1]
@@ -64,7 +72,7 @@ def test_the_bins_are_those_of_the_odds():
 @needs_matplotlib
 def test_what_the_figure_says():
     data = example()
-    zoom, whole = count_guesses(*data, ZOOM), count_guesses(*data, LOWEST)
+    zoom, whole = count_guesses(compared(*data), ZOOM), count_guesses(compared(*data), LOWEST)
     sure = zoom.right.sum() + zoom.wrong.sum()
     figure = memorization_figure(*data, title="a run")
     said = texts(figure)
@@ -82,7 +90,7 @@ def test_what_the_figure_says():
 def test_the_violins_have_the_area_of_their_guesses():
     data = example()
     for axes, low in zip(memorization_figure(*data).axes, (LOWEST, ZOOM), strict=True):
-        counts = count_guesses(*data, low)
+        counts = count_guesses(compared(*data), low)
         areas = []
         for violin in axes.collections:
             x, y = violin.get_paths()[0].vertices.T
@@ -133,7 +141,7 @@ def test_odd_runs_are_drawn(tmp_path, rows):
     for name in ("a.png", "a.svg"):
         save_figure(figure, tmp_path / name)
     empty = sum(sum(max(row[1:]) >= low for row in rows) == 0 for low in (LOWEST, ZOOM))
-    assert texts(figure).count("no wrong label\ngets this much") == empty
+    assert texts(figure).count("no such label\ngets this much") == empty
 
 
 @needs_matplotlib
@@ -175,3 +183,25 @@ def test_pyplot_is_left_alone():
         "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules, 'torch' in sys.modules)"
     )
     assert out.split() == ["True", "False", "False"]
+
+
+@needs_matplotlib
+def test_a_fair_draw_is_drawn_too(tmp_path):
+    """Planted against the other candidates: 60 canaries of 3 candidates are 120 comparisons, counted one by one."""
+    rng = np.random.default_rng(1)
+    table = rng.dirichlet(np.full(5, 0.3), 200)
+    canaries = Canaries.draw(60, rows=200, num_classes=5, candidates=3, entropy=SeededEntropy(2))
+    right = sum(
+        table[row, planted] > table[row, other]
+        for row, candidates, planted in zip(canaries.rows, canaries.candidates, canaries.planted, strict=True)
+        for other in candidates
+        if other != planted and max(table[row, planted], table[row, other]) >= LOWEST
+    )
+    figure = canary_figure(table, canaries)
+    said = " ".join(texts(figure))
+    drawn = int(re.search(r"≥ 1%: (\d+) comparisons", said)[1])
+    assert f"right {right / drawn:.1%}" in said
+    below = re.search(r"below 1%: (\d+) comparisons", said)
+    assert drawn + (int(below[1]) if below else 0) == 120
+    audit(table, canaries).plot(tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").stat().st_size > 1000

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,20 +13,12 @@ import pytest
 import labeldp
 from labeldp.training.distributed import ALONE, joined
 
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "labeldp"]
 
-def torchrun(*arguments, processes=2):
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        str(processes),
-        "-m",
-        "labeldp",
-    ]
+
+def torchrun(*arguments):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=300)  # fmt: skip
+    return subprocess.run([*TORCHRUN, *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=300)  # fmt: skip
 
 
 def single(*arguments):
@@ -72,6 +66,50 @@ def test_two_processes_select_and_stop_together_and_resume(tmp_path, digits):
     (tmp_path / "two" / "summary.json").unlink()
     again = torchrun(*digits("two", *more))
     assert json.loads(again.stdout) == summary
+
+
+def test_an_averaged_prior_goes_on_exactly_where_it_was_killed(tmp_path, digits):
+    """The average of the weights belongs to the checkpoint, in every process."""
+    more = ("--prior", "average", "--average", "0.9", "--epochs", "12")
+    whole = torchrun(*digits("whole", *more))
+    assert whole.returncode == 0, whole.stderr
+    noted = tmp_path / "cut" / "metrics.jsonl"
+    with subprocess.Popen(
+        [*TORCHRUN, *map(str, digits("cut", *more))], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    ) as running:  # fmt: skip
+        while running.poll() is None and not (noted.exists() and noted.read_text().count("\n") >= 2):
+            time.sleep(0.01)
+        os.killpg(running.pid, signal.SIGKILL)
+    assert not (tmp_path / "cut" / "summary.json").exists()
+    done = torchrun(*digits("cut", *more))
+    assert done.returncode == 0, done.stderr
+    for name in ("whole", "cut"):
+        single("predict", tmp_path / name, "--features", features(tmp_path), "--out", tmp_path / f"{name}.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "cut.npy"), np.load(tmp_path / "whole.npy"), atol=1e-6)
+
+
+def test_a_directory_that_is_not_shared_is_refused(tmp_path, digits):
+    """As on two machines without a common disk: the second process finds nothing under the same name."""
+    command = [str(part) for part in digits("ours")]
+    script = tmp_path / "machine.py"
+    script.write_text(
+        "import os, sys\n"
+        "from labeldp.cli import main\n"
+        f"sys.argv = ['labeldp', *{command!r}]\n"
+        "if os.environ['RANK'] == '1':\n"
+        f"    sys.argv[sys.argv.index({str(tmp_path / 'ours')!r})] = {str(tmp_path / 'theirs')!r}\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [*TORCHRUN[:-2], str(script)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        timeout=300,
+    )
+    assert done.returncode != 0
+    assert "--out must be a directory that all machines share" in done.stderr
 
 
 def test_alone(monkeypatch):

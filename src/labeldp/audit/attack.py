@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Guesses:
-    """For each canary: which of its candidates, and by how much it beats the next. Zero is a tie, and abstains."""
+    """For each canary: which of its candidates, and how sure. Zero: all candidates are equal, and the attack abstains."""
 
     choice: Numbers
     sureness: Floats
@@ -35,14 +35,25 @@ class Attack(Protocol):
 
 
 def guess(attack: Attack, rows: Numbers, candidates: Numbers) -> Guesses:
-    """The candidate with the highest score; sure by its distance from the second."""
-    scores = np.take_along_axis(attack.scores(rows), candidates, axis=1)
-    choice = scores.argmax(axis=1)
-    best = np.take_along_axis(scores, choice[:, None], axis=1)[:, 0]
-    np.put_along_axis(scores, choice[:, None], -np.inf, axis=1)
+    """The candidate with the highest score s; sure by its log-odds, s − log Σ exp(others), above those of chance.
+
+    Where scores are log-likelihoods, as the evidence of a release is, these are the odds that the guess is right. Of equal scores (a
+    k-subset names k labels) the lowest label is taken: a rule that depends on what was planted in no way, however candidates are listed.
+    """
+    order = np.argsort(candidates, axis=1)
+    scores = np.take_along_axis(attack.scores(rows), np.take_along_axis(candidates, order, axis=1), axis=1)
+    best = scores.argmax(axis=1)[:, None]
+    top = np.take_along_axis(scores, best, axis=1)
     with np.errstate(invalid="ignore"):
-        lead = best - scores.max(axis=1)
-    return Guesses(choice.astype(np.int64), np.nan_to_num(lead, nan=0.0, posinf=np.finfo(np.float64).max))
+        behind = np.nan_to_num(scores - top, nan=0.0)  # −∞ − −∞: all candidates are impossible, none more than another
+    tied = (behind == 0).all(axis=1)
+    np.put_along_axis(behind, best, -np.inf, axis=1)
+    highest = behind.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        others = highest[:, 0] + np.log(np.exp(behind - highest).sum(axis=1))
+    sureness = np.nan_to_num(np.log(candidates.shape[1] - 1) - others, nan=np.inf, posinf=np.finfo(np.float64).max)
+    sureness = np.where(tied, 0.0, sureness.clip(0.0, np.finfo(np.float64).max))
+    return Guesses(np.take_along_axis(order, best, axis=1)[:, 0].astype(np.int64), sureness)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,18 @@ class Canaries:
         wrong = drawn.candidates[drawn.candidates != true[:, None]].reshape(count, classes - 1)
         which = below(entropy, classes - 1, count).astype(np.int64)
         return cls(drawn.rows, wrong, wrong[np.arange(count), which], classes, true=true)
+
+    def part(self, chosen: Numbers) -> Canaries:
+        """Some of them."""
+        ids, true = (None if values is None else values[chosen] for values in (self.ids, self.true))
+        return replace(
+            self,
+            rows=self.rows[chosen],
+            candidates=self.candidates[chosen],
+            planted=self.planted[chosen],
+            ids=ids,
+            true=true,
+        )
 
     def plant(self, labels: PrivateLabels) -> PrivateLabels:
         """These labels with the canaries' rows replaced."""

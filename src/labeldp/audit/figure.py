@@ -1,6 +1,7 @@
 """Figure 1 of the paper, for any run: how sure the model was, and how often it was surer of the planted label.
 
-Each canary's planted label y′ is compared with all C−2 other wrong labels y″. The comparisons are sorted by the model's maximal
+Each canary's planted label y′ is compared with all other labels y″ that it might have had: the C−2 other wrong ones in the paper's
+planting, the K−1 other candidates in a fair draw. The comparisons are sorted by the model's maximal
 confidence p = max(M_y′, M_y″), on the scale of its odds p/(1−p): on a plain one nearly all of them crowd at 0 and 1. A violin has the
 guesses that are right (M_y′ > M_y″) on its right side and the wrong ones on its left, both on one scale. The zoomed box holds those from
 99% up. Where neither label gets 1%, there is nothing to guess by: those comparisons are counted below the violin, not drawn.
@@ -9,6 +10,7 @@ guesses that are right (M_y′ > M_y″) on its right side and the wrong ones on
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from labeldp.audit.canaries import Canaries
 from labeldp.audit.paper import check_confidences, comparisons
 from labeldp.errors import InputError
 
@@ -30,6 +33,8 @@ _BINS = 600  # of a panel, bottom to top
 _BANDWIDTH = _BINS / 32
 _RIGHT, _WRONG = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion: safe for the colour-blind
 _QUIET = "#707070"
+# Block by block: the model's confidence in the planted label (n), and in each of the others (n, k).
+Comparisons = Callable[[], Iterable[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]]]
 _STYLE: dict[str, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -60,14 +65,27 @@ def memorization_figure(
     *,
     title: str | None = None,
 ) -> Figure:
-    """Violins of right and wrong guesses by confidence, 6 inches wide. The arguments are those of `paper_interval`."""
+    """The paper's planting. The arguments are those of `paper_interval`."""
+    arrays = check_confidences(confidences, true_label, canary_label)
+    return violins(lambda: ((planted, others) for _, planted, others in comparisons(*arrays)), title=title)
+
+
+def canary_figure(probabilities: npt.NDArray[np.float64], canaries: Canaries, *, title: str | None = None) -> Figure:
+    """Canaries of a fair draw. `probabilities` are those of all rows."""
+    said = np.take_along_axis(probabilities[canaries.rows], canaries.candidates, axis=1)
+    planted = canaries.candidates == canaries.planted[:, None]
+    block = said[planted], said[~planted].reshape(len(said), -1)
+    return violins(lambda: [block], title=title)
+
+
+def violins(compared: Comparisons, *, title: str | None = None) -> Figure:
+    """Violins of right and wrong guesses by confidence, 6 inches wide."""
     style = _matplotlib_style()
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.patches import ConnectionPatch
 
-    arrays = check_confidences(confidences, true_label, canary_label)
-    whole_counts, zoomed_counts = count_guesses(*arrays, LOWEST), count_guesses(*arrays, ZOOM)
+    whole_counts, zoomed_counts = count_guesses(compared(), LOWEST), count_guesses(compared(), ZOOM)
     with style.context(["default", _STYLE]):
         figure = Figure(figsize=(6, 4), layout=ConstrainedLayoutEngine(wspace=0.06))
         whole, zoomed = figure.subplots(1, 2)
@@ -99,15 +117,12 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 def count_guesses(
-    confidences: npt.NDArray[np.floating[Any]],
-    true_label: npt.NDArray[np.integer[Any]],
-    canary_label: npt.NDArray[np.integer[Any]],
-    low: float,
+    compared: Iterable[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]], low: float
 ) -> Guesses:
     """Sort the comparisons into bins. A tie is a wrong guess, as in the attack."""
     bottom, top = _log_odds(low), _log_odds(HIGHEST)
     counts, below = np.zeros((2, _BINS), np.int64), np.zeros(2, np.int64)
-    for _, planted, others in comparisons(confidences, true_label, canary_label):
+    for planted, others in compared:
         surer = np.maximum(planted[:, None], others)
         sure, right = surer >= low, planted[:, None] > others
         for k, side in enumerate((right, ~right)):
@@ -132,7 +147,7 @@ def _violin(axes: Axes, guesses: Guesses) -> None:
     if total == 0:
         axes.set_xticks([])
         axes.text(
-            0.5, 0.5, "no wrong label\ngets this much", transform=axes.transAxes, ha="center", va="center", color=_QUIET
+            0.5, 0.5, "no such label\ngets this much", transform=axes.transAxes, ha="center", va="center", color=_QUIET
         )
         return
     height, widest = np.linspace(bottom, top, _BINS), 0.0

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from labeldp.audit.attack import Attack, ModelAttack, ReleaseAttack, guess
 from labeldp.audit.bounds import OneRunBound, one_run_exact
 from labeldp.audit.canaries import Canaries
+from labeldp.audit.figure import canary_figure, memorization_figure
 from labeldp.audit.gaussian_bound import gaussian_one_run
 from labeldp.audit.paper import paper_interval
 from labeldp.audit.result import GAUSSIAN, ONE_RUN, PAPER, AuditResult, Look
@@ -59,7 +60,7 @@ def audit(
     if not tried:
         raise InputError("an audit needs the model's probabilities, a release, or both.")
     _check_fit(table, canaries)
-    if release is not None and delta < (promised := _delta(release)):
+    if release is not None and delta < (promised := promised_delta(release)):
         raise InputError(
             f"this release promises (ε, δ) with δ = {promised:g}: audit it at that δ (--delta); at a smaller one it promises no such ε."
         )
@@ -87,13 +88,12 @@ def audit(
         looks=tuple(Look(n, b.epsilon, b.guesses, b.correct, b.abstained, b.alpha) for n, b in looks),
         certificate=secure.epsilon if secure is not None else None,
         warnings=_warnings(canaries),
+        _plot=None if table is None else lambda: canary_figure(table, canaries),
     )
 
 
 def audit_paper(confidences: npt.ArrayLike, true_label: npt.ArrayLike, canary_label: npt.ArrayLike) -> AuditResult:
     """The paper's attack and interval, for comparing with it; see `labeldp.audit.paper`."""
-    from labeldp.audit.figure import memorization_figure
-
     found = paper_interval(confidences, true_label, canary_label)
     table = np.asarray(confidences)
     return AuditResult(
@@ -172,7 +172,8 @@ def _check_fit(table: npt.NDArray[np.float64] | None, canaries: Canaries) -> Non
         raise InputError(f"the canaries have labels beyond the {table.shape[1]} classes of the probabilities.")
 
 
-def _delta(release: Release) -> float:
+def promised_delta(release: Release) -> float:
+    """The δ of the release's certificate; 0 where ε is pure."""
     return 0.0 if isinstance(release.mechanism, NoPrivacy) else release.mechanism.guarantee().delta
 
 

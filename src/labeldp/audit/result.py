@@ -84,7 +84,7 @@ class AuditResult:
         from labeldp.errors import InputError
 
         if self._plot is None:
-            raise InputError("this result keeps no confidences to draw; the paper's method does.")
+            raise InputError("there is nothing to draw: this audit saw no model's probabilities.")
         save_figure(self._plot(), path)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from labeldp.cli import audit, canaries, download, inspect, judge, ledger, plan, release, train
+from labeldp.cli import audit, canaries, download, games, inspect, judge, ledger, plan, release, train
 from labeldp.errors import LabelDPError
 
 _EXIT_CODES = "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails · 4 charged but not finished: run it again."
@@ -51,7 +51,8 @@ for _name, _command in (
     ("evaluate", judge.evaluate),
     ("download", download.command),
     ("audit", audit.command),
-    ("audit-repeat", audit.repeat),
+    ("audit-repeat", games.repeat),
+    ("audit-heuristic", games.heuristic),
 ):
     app.command(_name)(_interruptible(_command))
 app.add_typer(ledger.app, name="ledger")

@@ -13,40 +13,59 @@ from labeldp.errors import InputError
 
 
 def command(
-    scores: Annotated[Path, typer.Argument(help="Probabilities of all rows (.npy, or Parquet from `predict`); for --method paper an .npz with confidences, true_label, canary_label.", show_default=False, readable=False)],
+    scores: Annotated[Path, typer.Argument(help="Probabilities of all rows (.npy, or Parquet from `predict`), or the directory of a `train --canaries`; for --method paper an .npz with confidences, true_label, canary_label.", show_default=False, readable=False)],
     canaries: Annotated[Path | None, typer.Option("--canaries", help="The secret file of `canaries plant`.", readable=False)] = None,
     release: Annotated[Path | None, typer.Option("--release", help="Also the attacker who sees this release.", readable=False)] = None,
     reference: Annotated[Path | None, typer.Option("--reference", help="Another model's probabilities of the same rows, to calibrate by: trained on released or public labels, else the result is for you alone.", readable=False)] = None,
     features: Annotated[Path | None, typer.Option("--features", help="The rows' features (.npy): calibrate by the nearest other rows.", readable=False)] = None,
     method: Annotated[str, typer.Option("--method", help="one-run (assumes nothing), gaussian (for releases of Gaussian noise), paper (its interval, for comparison).")] = "one-run",
-    delta: Annotated[float, typer.Option("--delta", help="The certificate's δ.")] = 0.0,
+    delta: Annotated[float | None, typer.Option("--delta", help="The certificate's δ. Default: 0; for a run's directory, its release's.", show_default=False)] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.")] = 0.95,
     logits: Annotated[bool, typer.Option("--logits", help="The file holds logits.")] = False,
-    figure: Annotated[Path | None, typer.Option("--figure", help="With --method paper: draw right and wrong guesses (.svg or .png), as the paper's Figure 1.", readable=False)] = None,
+    figure: Annotated[Path | None, typer.Option("--figure", help="Draw the model's right and wrong guesses by confidence (.svg or .png), as the paper's Figure 1.", readable=False)] = None,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """A lower bound on ε: how well can planted labels be guessed from what was handed over? The label owner runs this.
 
     Example: labeldp audit scores.parquet --canaries canaries.npz --release released.parquet
     """
+    if scores.is_dir():
+        if canaries or release:
+            raise InputError(
+                "a run's directory holds its own canaries and release; leave out --canaries and --release."
+            )
+        scores, canaries, release, delta = _run(scores, method, delta)
     if method == "paper":
         if release or reference or features or delta or confidence != 0.95:
             raise InputError(
                 "--method paper takes probabilities and canaries only: --release, --reference, --features, --delta and --confidence are for the others."
             )
         result = _paper(scores, canaries, logits)
-        if figure is not None:
-            result.plot(figure)
     else:
         if canaries is None:
             raise InputError("--canaries is missing: the secret file that `labeldp canaries plant` wrote.")
-        if figure is not None:
-            raise InputError("--figure goes with --method paper.")
-        result = _audited(scores, canaries, release, reference, features, method, delta, confidence, logits)
+        result = _audited(scores, canaries, release, reference, features, method, delta or 0.0, confidence, logits)
+    if figure is not None:
+        result.plot(figure)
     if json:
         print_json(result.to_json())
     else:
         typer.echo(result.summary())
+
+
+def _run(folder: Path, method: str, delta: float | None) -> tuple[Path, Path | None, Path | None, float | None]:
+    """What `train --canaries` left in its directory; the paper's method takes no release."""
+    from labeldp.audit.measure import promised_delta
+    from labeldp.release import Release
+
+    names = ("probabilities.npy", "canaries.npz", "released.parquet")
+    scores, canaries, release = (folder / name for name in names)
+    missing = [path.name for path in (scores, canaries, release) if not path.exists()]
+    if missing:
+        raise InputError(f"{folder} is no run of `labeldp train --canaries`: it has no {missing[0]}.")
+    if method == "paper":
+        return scores, canaries, None, delta
+    return scores, canaries, release, promised_delta(Release.load(release)) if delta is None else delta
 
 
 def _paper(path: Path, canaries: Path | None, logits: bool) -> Any:
@@ -92,37 +111,3 @@ def _audited(
         attacks.append(NeighbourAttack(table, read_features(features).values))
     loaded = Release.load(release) if release is not None else None
     return audit(table, planted, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method)
-
-
-def repeat(
-    dataset: Annotated[str, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100.")],
-    out: Annotated[Path, typer.Option("--out", help="A directory for the games; interrupted, the same command goes on.", readable=False)],
-    trainings: Annotated[int, typer.Option("--trainings", help="How many times to train.")] = 1000,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.")] = None,
-    mechanism: Annotated[str | None, typer.Option("--mechanism", help="As for release, or none.")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", help="For the Gaussian mechanism.")] = None,
-    model: Annotated[str, typer.Option("--model", help="As for train; cheap ones.")] = "linear",
-    epochs: Annotated[int, typer.Option("--epochs", help="Of each training.")] = 5,
-    row: Annotated[int, typer.Option("--row", help="The row whose label is at stake.")] = 0,
-    data: Annotated[Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False)] = None,
-    processes: Annotated[int, typer.Option("--processes", help="At a time, one thread each.")] = 2,
-    json: JsonOption = False,
-) -> None:  # fmt: skip
-    """Game 1 of the paper: train on one of two neighbouring data sets, guess which, again and again. No heuristic, many trainings."""
-    from labeldp.training.repeated import Game
-    from labeldp.training.repeated import repeat as run
-
-    game = Game(
-        dataset, epsilon, mechanism, delta, model, epochs, row=row, data=str(data) if data is not None else None
-    )
-    step = max(1, trainings // 10)
-
-    def progress(done: int, of: int) -> None:
-        if done % step == 0:
-            typer.echo(f"{done:,} of {of:,} trainings", err=True)
-
-    result = run(game, out, trainings, processes=processes, progress=progress)
-    if json:
-        print_json(result.to_json())
-    else:
-        typer.echo(result.summary())

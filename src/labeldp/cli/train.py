@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,9 +18,6 @@ from labeldp.cli.options import (
 )
 from labeldp.cli.output import guarantee_text, print_facts, print_json
 from labeldp.errors import InputError
-
-if TYPE_CHECKING:
-    from labeldp.training.recipe import Recipe
 
 _EXPERIMENT, _RECIPE, _JUDGE, _MACHINE = "Experiments", "Recipe", "Judging", "Machine"
 
@@ -82,7 +78,7 @@ def command(
     from labeldp.training.device import Machine
     from labeldp.training.distributed import joined
     from labeldp.training.job import Job
-    from labeldp.training.recipe import default_recipe
+    from labeldp.training.recipe import changed, default_recipe
     from labeldp.training.recipe import preset as by_name
     from labeldp.training.run import train
 
@@ -141,7 +137,7 @@ def command(
             "weight_decay": weight_decay, "average": average, "prior": prior, "randaugment": randaugment, "cutout": cutout, "seed": seed,
         }  # fmt: skip
         usual = default_recipe(name, loaded.mechanism.num_classes) if row is None else row.recipe
-        recipe = _changed(usual, changes)
+        recipe = changed(usual, **changes)
         job = Job(
             loaded,
             values,
@@ -183,10 +179,6 @@ def command(
 def _given(**options: Any) -> str | None:
     """The first of these options that was given."""
     return next((f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None), None)
-
-
-def _changed(usual: Recipe, changes: dict[str, Any]) -> Recipe:
-    return replace(usual, **{name: value for name, value in changes.items() if value is not None})
 
 
 def _noting(out: Path) -> Any:

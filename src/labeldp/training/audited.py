@@ -7,21 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit
-from labeldp.training.experiment import SECRET
+from labeldp.release.place import place_file
+from labeldp.training.experiment import PROBABILITIES, SECRET
 from labeldp.training.finished import open_run
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
 
 
 def audit_run(folder: Path, job: Job) -> dict[str, Any]:
-    """Two attackers, each at the full confidence: one sees the model's probabilities, one the release itself."""
+    """Two attackers, each at the full confidence: one sees the model's probabilities, one the release itself.
+
+    The probabilities of all rows are kept, so that `labeldp audit` can look again, or draw.
+    """
     canaries = Canaries.load(folder / SECRET)
-    trainer, _ = open_run(folder, job.machine, job.model)
-    probabilities = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(job.features)))
+    probabilities = kept_probabilities(folder, job)
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     delta = summary["certificate"]["delta"] or 0.0
     summary["audit"] = {
@@ -30,3 +34,13 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
     }
     RunFolder(folder).write("summary.json", summary)
     return summary
+
+
+def kept_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
+    """The finished model's probabilities for all rows, written once."""
+    path = folder / PROBABILITIES
+    if not path.exists():
+        trainer, _ = open_run(folder, job.machine, job.model)
+        probabilities = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(job.features)))
+        place_file(path, lambda file: np.save(file, probabilities))
+    return np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)

@@ -25,7 +25,7 @@ from labeldp.training.distributed import ALONE, World
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import holding_out
 
-SECRET, LEDGER = "canaries.npz", "labels.ledger"
+SECRET, LEDGER, RELEASED, PROBABILITIES = "canaries.npz", "labels.ledger", "released.parquet", "probabilities.npy"
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,25 @@ class Planting:
         return canaries.plant(labels)
 
 
+@dataclass(frozen=True)
+class Planted:
+    """Canaries that were drawn before, for an experiment of several runs."""
+
+    canaries: Canaries
+
+    def planted(self, run: Path, labels: PrivateLabels) -> PrivateLabels:
+        """These labels with the canaries, which are kept in the run directory too."""
+        if not (run / SECRET).exists():
+            self.canaries.save(run / SECRET)
+        return self.canaries.plant(labels)
+
+
 Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 
 def released(
     dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
-    world: World = ALONE, canaries: Planting | None = None,
+    world: World = ALONE, canaries: Planting | Planted | None = None,
 ) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
     """The data set's labels through a mechanism, its features, and its public test set. The labels go no further.
 
@@ -84,7 +97,7 @@ def released(
         chosen = recommend(epsilon or 0.0, classes, delta=delta)
     else:
         chosen = calibrate(mechanism, epsilon=epsilon or 0.0, num_classes=classes, delta=delta)
-    file = run / "released.parquet"
+    file = run / RELEASED
     if world.first:
         entropy: Entropy = SecureEntropy() if seed is None else SeededEntropy(seed)
         RunFolder(run).make()

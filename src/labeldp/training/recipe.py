@@ -90,6 +90,11 @@ def default_recipe(model: str, num_classes: int = 10) -> Recipe:
     return recipe
 
 
+def changed(recipe: Recipe, **changes: Any) -> Recipe:
+    """With these numbers instead; None leaves one as it is."""
+    return replace(recipe, **{name: value for name, value in changes.items() if value is not None})
+
+
 # What the paper's code does: batches of 128, momentum 0.9, 200 epochs, crops and flips, decay on every parameter.
 _PAPER = Recipe(200, 128, 0.1, weight_decay=1e-4, schedule="steps", norm_decay=True, shift=4, flip=True, mirror="coin")
 

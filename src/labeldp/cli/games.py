@@ -1,0 +1,104 @@
+"""`labeldp audit-repeat` and `audit-heuristic`: audits that train many models, on public benchmark data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeldp.cli.options import JsonOption
+from labeldp.cli.output import print_facts, print_json
+
+DatasetOption = Annotated[str, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100.")]
+EpsilonOption = Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.")]
+MechanismOption = Annotated[str | None, typer.Option("--mechanism", help="As for release, or none.")]
+DeltaOption = Annotated[float | None, typer.Option("--delta", help="For the Gaussian mechanism.")]
+ModelOption = Annotated[str, typer.Option("--model", help="As for train; cheap ones.")]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False)
+]
+ProcessesOption = Annotated[int, typer.Option("--processes", help="At a time, one thread each.")]
+
+
+def repeat(
+    dataset: DatasetOption,
+    out: Annotated[Path, typer.Option("--out", help="A directory for the games; interrupted, the same command goes on.", readable=False)],
+    trainings: Annotated[int, typer.Option("--trainings", help="How many times to train.")] = 1000,
+    epsilon: EpsilonOption = None,
+    mechanism: MechanismOption = None,
+    delta: DeltaOption = None,
+    model: ModelOption = "linear",
+    epochs: Annotated[int, typer.Option("--epochs", help="Of each training.")] = 5,
+    row: Annotated[int, typer.Option("--row", help="The row whose label is at stake.")] = 0,
+    data: DataOption = None,
+    processes: ProcessesOption = 2,
+    json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Game 1 of the paper: train on one of two neighbouring data sets, guess which, again and again. No heuristic, many trainings."""
+    from labeldp.training.repeated import Game
+    from labeldp.training.repeated import repeat as run
+
+    game = Game(
+        dataset, epsilon, mechanism, delta, model, epochs, row=row, data=str(data) if data is not None else None
+    )
+    step = max(1, trainings // 10)
+
+    def progress(done: int, of: int) -> None:
+        if done % step == 0:
+            typer.echo(f"{done:,} of {of:,} trainings", err=True)
+
+    result = run(game, out, trainings, processes=processes, progress=progress)
+    if json:
+        print_json(result.to_json())
+    else:
+        typer.echo(result.summary())
+
+
+def heuristic(
+    dataset: DatasetOption,
+    out: Annotated[Path, typer.Option("--out", help="A directory for the runs; interrupted, the same command goes on.", readable=False)],
+    canaries: Annotated[int, typer.Option("--canaries", help="In all.")] = 1000,
+    plantings: Annotated[int, typer.Option("--plantings", help="Into how many models' labels they are planted apart.")] = 10,
+    epsilon: EpsilonOption = None,
+    mechanism: MechanismOption = None,
+    delta: DeltaOption = None,
+    model: ModelOption = "linear",
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Of each training. Default: the model's own.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the trainings; never of the noise.")] = 0,
+    data: DataOption = None,
+    processes: ProcessesOption = 2,
+    json: JsonOption = False,
+) -> None:  # fmt: skip
+    """The paper's check of its own heuristic: one model with all canaries against ten with a tenth each.
+
+    Example: labeldp audit-heuristic --dataset digits --mechanism none --model mlp --canaries 200 --out check/
+    """
+    from labeldp.training.heuristic import Check, compare
+
+    check = Check(
+        dataset,
+        epsilon,
+        mechanism,
+        delta,
+        model,
+        epochs,
+        canaries,
+        plantings,
+        seed,
+        str(data) if data is not None else None,
+    )
+    found = compare(check, out, processes=processes)
+    if json:
+        print_json(found.to_json())
+        return
+    mean = sum(found.accuracy_apart) / len(found.accuracy_apart)
+    rows = (
+        (f"1 × {canaries:,}", found.together, f"test accuracy {found.accuracy_together:.2%}"),
+        (f"{plantings} × {canaries // plantings:,}", found.apart, f"test accuracy {mean:.2%} on average"),
+    )
+    print_facts([(name, f"{result.summary().splitlines()[0]}; {accuracy}") for name, result, accuracy in rows])
+    typer.echo(
+        "the intervals overlap" if found.overlap() else "the intervals do not overlap: the heuristic is doubtful here"
+    )
+    typer.echo(f"assumes {found.together.assumption}")
