@@ -57,6 +57,12 @@ class RepeatedReleaseWarning(UserWarning):
     """The same request was made before: what is returned is the release of that time."""
 
 
+class WorkerError(LabelDPError):
+    """A worker process died. What others finished is kept, and nothing was charged for what is not."""
+
+    exit_code = 1
+
+
 class UnfinishedError(LabelDPError):
     """A release was charged and then interrupted: by a full disk, a file that changed. The same request finishes it for nothing."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -58,6 +59,22 @@ class PrivateLabels:
         view = self.__codes.view()
         view.flags.writeable = False
         return view
+
+    def entrust(self, rows: npt.NDArray[np.integer[Any]]) -> Codes:
+        """The true class numbers of some rows, for a worker of the owner's own: a process, or a machine inside the trust boundary.
+
+        The one way in which labels leave this object for another process; what trains on them there is PATE's teacher.
+        """
+        codes: Codes = self.__codes[rows]
+        return codes
+
+    @classmethod
+    def gather(cls, parts: Sequence[PrivateLabels]) -> PrivateLabels:
+        """Consecutive parts of one data set as a whole, still wrapped."""
+        whole = object.__new__(PrivateLabels)
+        whole.num_classes = parts[0].num_classes
+        whole.__codes = np.concatenate([part.__codes for part in parts])
+        return whole
 
     def slice(self, start: int, stop: int) -> PrivateLabels:
         """Rows start … stop − 1, still wrapped."""

@@ -161,10 +161,12 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
     for other in book.data_sets.values():
         theirs = other.fingerprint
         if other.name != request.data_set and ((mine.digest and theirs.matches(mine)) or theirs.same_file(mine)):
+            how = f"Use --data-set {other.name}."
+            if "planting" in request.details:  # such a file says itself what it is of
+                how = f"Plant the canaries again with --data-set {other.name}: a planted file carries its data set's name."
             raise RefusedError(
                 f"these rows are known to the ledger as data set {other.name!r}; under another name they would escape its "
-                f"budget. Use --data-set {other.name}. If they are other people whose ids merely coincide, give them ids "
-                "of their own, or another --ledger."
+                f"budget. {how} If they are other people whose ids merely coincide, give them ids of their own, or another --ledger."
             )
     return known
 
@@ -209,10 +211,12 @@ def _same(data_set: DataSet, request: Request) -> ReleaseRecord | None:
 def _differences(before: list[ReleaseRecord], request: Request) -> str:
     """In what the request differs from the release that it is closest to."""
     words = {"mechanism": "mechanism or ε", "label": "the label column", "label_names": "the class names",
-             "shuffle": "--shuffle", "entropy": "the source of the noise"}  # fmt: skip
+             "shuffle": "--shuffle", "entropy": "the source of the noise",
+             "planting": "the canaries (these rows were released before without them, or with others)"}  # fmt: skip
 
     def differing(release: ReleaseRecord) -> list[str]:
-        keys = [key for key in request.details if release.request.get(key) != request.details[key]]
+        known = dict.fromkeys((*request.details, *release.request))
+        keys = [key for key in known if release.request.get(key) != request.details.get(key)]
         return [words.get(key, key) for key in keys] + (["the rows"] if release.rows != request.rows else [])
 
     closest = min(before, key=lambda release: len(differing(release)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from labeldp.cli import audit, canaries, download, games, inspect, judge, ledger, plan, release, train
+from labeldp.cli import audit, canaries, download, games, inspect, judge, ledger, pate, plan, release, train
 from labeldp.errors import LabelDPError
 
 _EXIT_CODES = "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails · 4 charged but not finished: run it again."
@@ -57,6 +57,7 @@ for _name, _command in (
     app.command(_name)(_interruptible(_command))
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(canaries.app, name="canaries")
+app.add_typer(pate.app, name="pate")
 
 
 def _version(value: bool) -> None:

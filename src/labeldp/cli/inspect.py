@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from labeldp.cli.options import JsonOption
 from labeldp.cli.output import guarantee_text, number, print_facts, print_json
+
+if TYPE_CHECKING:
+    from labeldp.release import Release
 
 
 def command(
@@ -33,7 +36,8 @@ def command(
         ("mechanism", f"{loaded.mechanism.name}: {loaded.mechanism.describe()}"),
         ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"])),
         ("data set", f"its owner's cap for all its releases together: {promise}"),
-        ("carries", f"{loaded.mechanism.information():.4f} nats a row under a uniform prior"),
+        ("trust", _TRUST[loaded.mechanism.trust]),
+        ("carries", _carries(loaded)),
         (
             "classes",
             ", ".join(loaded.label_names) if loaded.label_names else f"0 to {loaded.mechanism.num_classes - 1}",
@@ -46,3 +50,18 @@ def command(
     ]
     print_facts(facts)
     typer.echo("The file is whole. That its owner ran this mechanism, and how the noise was drawn, no file can show.")
+
+
+_TRUST = {
+    "local": "local: each label was released on its own, by its owner",
+    "central": "central: whoever made this saw features and labels, and must be trusted to release nothing else",
+}
+
+
+def _carries(release: Release) -> str:
+    from labeldp.mechanisms import PateAnswers
+
+    if isinstance(release.mechanism, PateAnswers):
+        asked, answered = release.mechanism.counts(release.observations)
+        return f"{answered:,} answers to {asked:,} questions"
+    return f"{release.mechanism.information():.4f} nats a row under a uniform prior"

@@ -12,15 +12,17 @@ from labeldp.mechanisms.none import NoPrivacy
 from labeldp.mechanisms.response import RandomizedResponse
 from labeldp.mechanisms.subset import SubsetSelection
 from labeldp.mechanisms.unary import UnaryEncoding
+from labeldp.mechanisms.votes import PateAnswers
 from labeldp.private import check_num_classes
 
 __all__ = [
-    "BY_NAME", "Gaussian", "Guarantee", "Laplace", "Mechanism", "Moments", "NoPrivacy", "RandomizedResponse",
+    "BY_NAME", "Gaussian", "Guarantee", "Laplace", "Mechanism", "Moments", "NoPrivacy", "PateAnswers", "RandomizedResponse",
     "SubsetSelection", "UnaryEncoding", "mechanism_from_json",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Mechanism]] = {
-    cls.name: cls for cls in (RandomizedResponse, SubsetSelection, UnaryEncoding, Laplace, Gaussian, NoPrivacy)
+    cls.name: cls
+    for cls in (RandomizedResponse, SubsetSelection, UnaryEncoding, Laplace, Gaussian, NoPrivacy, PateAnswers)
 }
 
 

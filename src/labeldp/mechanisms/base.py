@@ -50,6 +50,7 @@ class Mechanism(ABC):
     """A randomizer of known cost. Frozen; every field is public and may be printed."""
 
     name: ClassVar[str]
+    trust: ClassVar[str] = "local"  # who must be trusted: with "central", a place that sees features and labels
     one_class: ClassVar[bool] = False  # an observation is one class number; otherwise it is a row of bytes
     num_classes: int
 
@@ -119,6 +120,10 @@ class Mechanism(ABC):
     def valid(self, observations: Observations) -> bool:
         """Whether this mechanism could have emitted every one of these."""
         return True
+
+    def informative(self, observations: Observations) -> npt.NDArray[np.bool_]:
+        """Which of these say anything about their label."""
+        return np.ones(len(observations), dtype=np.bool_)
 
     @abstractmethod
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:

@@ -55,14 +55,9 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
     mechanism = _mechanism(options)
     table = open_table(labels)
     source = TableSource(table, options.label, options.classes, options.id_column)
-    _refuse_telling_ids(table, options)
+    refuse_telling_ids(table, options.id_column, options.classes)
     entropy: Entropy = SecureEntropy() if options.insecure_seed is None else SeededEntropy(options.insecure_seed)
-    stated = stated_data_set(table)
-    if stated and options.data_set not in (None, stated):
-        raise InputError(
-            f"this file holds labels of the data set {stated!r}, some of them planted; under another name they would escape its budget."
-        )
-    name = options.data_set or stated or Path(bare_name(labels)).stem
+    name, stated = data_set_of(table, options.data_set)
     ledger = Ledger(
         options.ledger,
         budget=options.budget,
@@ -102,12 +97,22 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
     }
 
 
-def _refuse_telling_ids(table: Table, options: ReleaseOptions) -> None:
+def data_set_of(table: Table, given: str | None) -> tuple[str, str | None]:
+    """What the ledger knows these labels by, and what the file itself says, if it does: it must not escape its budget."""
+    stated = stated_data_set(table)
+    if stated and given not in (None, stated):
+        raise InputError(
+            f"this file holds labels of the data set {stated!r}, some of them planted; under another name they would escape its budget."
+        )
+    return given or stated or Path(bare_name(table.path)).stem, stated
+
+
+def refuse_telling_ids(table: Table, id_column: str | None, classes: Classes) -> None:
     """Ids are public: one that names a folder after a class (`cat/0001.png`) gives the label away."""
-    if options.id_column not in table.columns or options.classes.names is None:
+    if id_column not in table.columns or classes.names is None:
         return
-    names = {name.strip().casefold() for name in options.classes.names}
-    for batch in table.batches([options.id_column]):
+    names = {name.strip().casefold() for name in classes.names}
+    for batch in table.batches([id_column]):
         column = batch.column(0)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
@@ -119,7 +124,7 @@ def _refuse_telling_ids(table: Table, options: ReleaseOptions) -> None:
         parts = {part.strip().casefold() for text in texts.to_pylist() if text for part in text.split("/")[:-1]}
         if parts & names:
             raise InputError(
-                f"ids in column {options.id_column!r} have a folder that is called like a class: ids are public, and would give the labels "
+                f"ids in column {id_column!r} have a folder that is called like a class: ids are public, and would give the labels "
                 "away. Give the rows other ids."
             )
 

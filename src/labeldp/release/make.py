@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, LedgerError, LostReleaseError, UnfinishedError
 from labeldp.mechanisms import Mechanism
+from labeldp.mechanisms.base import Observations
 from labeldp.release import format as files
 from labeldp.release.place import (
     explain,
@@ -67,8 +68,12 @@ def make_release(
     shuffle: bool = False,
     selected: tuple[int, int] | None = None,
     out: Path | None = None,
+    draw: Callable[[Entropy], Observations] | None = None,
 ) -> Made:
-    """Release the source's labels (of rows `selected`) once, through the ledger; deliver to `out` if it is given."""
+    """Release the source's labels (of rows `selected`) once, through the ledger; deliver to `out` if it is given.
+
+    `draw` is for mechanisms that do not observe labels row by row: once everything is charged it returns the observations of all rows.
+    """
     check_name(data_set)
     if shuffle and source.id_column is None:
         raise InputError("shuffled rows can only be found again by an id: --shuffle needs --id.")
@@ -98,7 +103,7 @@ def make_release(
                 header = header_for(
                     source, mechanism, survey, record, made.data_set.budget_json(), book.ledger, shuffle
                 )
-                parts = _observed(source, mechanism, survey, entropy)
+                parts = _observed(source, survey, entropy, mechanism if draw is None else draw(entropy))
                 if shuffle:
                     parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
                 checksum = _write(scratch / "release", header, mechanism, survey.id_type, parts)
@@ -246,18 +251,25 @@ def _partial(kept: Path) -> Path:
     return kept.with_suffix(".partial")
 
 
-def _observed(source: Source, mechanism: Mechanism, survey: Survey, entropy: Entropy) -> Iterator[Part]:
+def _observed(
+    source: Source, survey: Survey, entropy: Entropy, how: Mechanism | Observations
+) -> Iterator[Part]:
+    """Ids and observations: drawn from labels piece by piece, or drawn already for all rows."""
     row = 0
     for batch in source.batches():
         low = max(0, survey.start - row)
         high = min(len(batch.labels), survey.stop - row)
         row += len(batch.labels)
         # Observations may be far wider than labels: what is held at a time is bounded by their bytes.
-        step = max(1, _PIECE_BYTES // mechanism.observation_bytes)
+        step = max(1, _PIECE_BYTES // how.observation_bytes) if isinstance(how, Mechanism) else max(1, high)
         for start in range(low, high, step):
             stop = min(start + step, high)
             ids = batch.ids[start:stop] if batch.ids is not None else None
-            yield ids, mechanism.observe_uncharged(batch.labels.slice(start, stop), entropy)
+            if isinstance(how, Mechanism):
+                yield ids, how.observe_uncharged(batch.labels.slice(start, stop), entropy)
+            else:
+                first = row - len(batch.labels) - survey.start
+                yield ids, how[first + start : first + stop]
 
 
 def _finish_rename(made: Made) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.measure import audit
+from labeldp.audit.measure import audit, promised_delta
 from labeldp.release.place import place_file
 from labeldp.training.experiment import PROBABILITIES, SECRET
 from labeldp.training.finished import open_run
@@ -27,7 +27,7 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
     canaries = Canaries.load(folder / SECRET)
     probabilities = kept_probabilities(folder, job)
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    delta = summary["certificate"]["delta"] or 0.0
+    delta = promised_delta(job.release)  # the mechanism's, also where a seed voids the certificate
     summary["audit"] = {
         "model": audit(probabilities, canaries, delta=delta).to_json(),
         "release": audit(None, canaries, release=job.release, delta=delta).to_json(),

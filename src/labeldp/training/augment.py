@@ -35,3 +35,15 @@ def cutout(images: Tensor, size: int, generator: torch.Generator) -> Tensor:
     columns = torch.arange(width, device=device) - right[:, None] + size // 2
     inside = ((rows >= 0) & (rows < size))[:, None, :, None] & ((columns >= 0) & (columns < size))[:, None, None, :]
     return images.masked_fill(inside, 0)
+
+
+def noisy(rows: Tensor, spread: Tensor, generator: torch.Generator) -> Tensor:
+    """Each number moved by Gaussian noise of this standard deviation, one for each feature."""
+    return rows + spread * torch.randn(rows.shape, generator=generator).to(rows.device)
+
+
+def mixed(rows: Tensor, most: float, generator: torch.Generator) -> Tensor:
+    """(1 − λ)·row + λ·another row of the batch, λ uniform in [0, most] for each."""
+    share = most * torch.rand(len(rows), generator=generator).to(rows.device)
+    others = rows[torch.randperm(len(rows), generator=generator).to(rows.device)]
+    return torch.lerp(rows, others, share.reshape(-1, *(1,) * (rows.ndim - 1)))

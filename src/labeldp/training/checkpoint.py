@@ -23,6 +23,7 @@ def save(trainer: Trainer, path: Path) -> None:
     if trainer.averaged is not None:
         tensors |= {f"average.{name}": value for name, value in trainer.averaged.state_dict().items()}
     tensors |= {f"momentum.{index}": value for index, value in trainer.momenta().items()}
+    tensors |= {f"statistics.{name}": value for name, value in trainer.statistics().items()}
     counts = {"epoch": str(trainer.epoch), "flop": str(trainer.flop)}
     # Cloned, since tied weights share memory, which the format does not know.
     content = encode({name: value.cpu().contiguous().clone() for name, value in tensors.items()}, counts)
@@ -46,5 +47,6 @@ def load(trainer: Trainer, path: Path) -> None:
         trainer.mean, trainer.scale = tensors["input.mean"], tensors["input.scale"]
         trainer.epoch, trainer.flop = int(counts["epoch"]), int(counts["flop"])
         trainer.set_momenta({int(index): value for index, value in part("momentum.").items()})
+        trainer.set_statistics(part("statistics."))
     except (SafetensorError, OSError, KeyError, RuntimeError, TypeError, ValueError):
         raise InputError(f"{path} is not a checkpoint of this model.") from None

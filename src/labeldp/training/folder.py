@@ -48,10 +48,12 @@ class RunFolder:
         """The model that predicts."""
         return self.selected if self.selected.exists() else self.checkpoint
 
-    def make(self) -> None:
-        """The directory itself."""
+    def make(self, *, private: bool = False) -> None:
+        """The directory itself; a `private` one only its owner can enter."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            if private:
+                self.path.chmod(0o700)
         except OSError:
             raise InputError(
                 f"{self.path} cannot be made a run directory (--out): is there a file of that name?"
@@ -83,12 +85,17 @@ class RunFolder:
             self.write("config.json", config)
             return
         before, now = self.config(), json.loads(json.dumps(config))
-        before, now = ({**c, **c.get("recipe", {}), "recipe": None} for c in (before, now))
+        before, now = ({**c, **(c.get("recipe") or {}), **c.get("teachers", {}), "recipe": None} for c in (before, now))
         different = [name for name in now if before.get(name) != now[name]]
         if different:
             raise InputError(
                 f"{self.path} holds another run (with another {', '.join(different)}); choose another --out."
             )
+
+    def read(self, name: str) -> dict[str, Any]:
+        """A JSON file that `write` wrote."""
+        data: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        return data
 
     def config(self) -> dict[str, Any]:
         """As written when the run began."""

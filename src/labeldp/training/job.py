@@ -15,6 +15,7 @@ from labeldp.errors import InputError
 from labeldp.release import Release
 from labeldp.training.device import Machine
 from labeldp.training.distributed import ALONE, World
+from labeldp.training.fixmatch import FixMatchTrainer
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 
@@ -30,7 +31,7 @@ class Split:
     report: Rows
 
 
-def _digest(features: npt.NDArray[Any]) -> str:
+def features_digest(features: npt.NDArray[Any]) -> str:
     """Other features make another run."""
     digest = hashlib.blake2b(digest_size=16)
     step = max(1, (1 << 24) // max(1, features[:1].nbytes))
@@ -95,6 +96,10 @@ class Job:
             held_out, rest = parts[number], np.concatenate([p for i, p in enumerate(parts) if i != number])
         if len(rest) < 2:
             raise InputError(f"--holdout {self.holdout:g} leaves too few of the {len(order):,} rows to train on.")
+        said = self.release.mechanism.informative(self.release.observations)
+        rest, held_out = rest[said[rest]], held_out[said[held_out]]
+        if len(rest) == 0:
+            raise InputError("the release says nothing about any of the rows to train on.")
         half = len(held_out) // 2 if self.select == "best" else 0
         if self.select == "best" and half < 2:
             raise InputError("--select best needs at least four rows held out; raise --holdout.")
@@ -111,7 +116,7 @@ class Job:
             "label_names": self.release.header["label_names"],
             "feature_shape": list(self.features.shape[1:]),
             "feature_type": str(self.features.dtype),
-            "features": _digest(self.features),
+            "features": features_digest(self.features),
             "holdout": self.holdout,
             "fold": self.fold,
             "folds": self.folds,
@@ -128,4 +133,5 @@ class Job:
         shape = tuple(self.features.shape[1:])
         model = models.build(self.model, shape, self.release.mechanism.num_classes)
         device, dtype = self.machine.chosen(images=len(shape) == 3)
-        return Trainer(model, self.recipe, device, dtype, world, self.machine.compile)
+        made = FixMatchTrainer if self.recipe.unlabelled else Trainer
+        return made(model, self.recipe, device, dtype, world, self.machine.compile)

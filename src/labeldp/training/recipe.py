@@ -18,7 +18,7 @@ class Recipe:
     learning_rate: float
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    schedule: str = "triangle"  # or "steps", the paper's
+    schedule: str = "triangle"  # or "steps", the paper's, or "cosine", FixMatch's
     warmup: float = 0.25  # triangle: the share of steps until the learning rate's peak
     norm_rate: float = 1.0  # learning rate of normalisation layers, as a multiple
     norm_decay: bool = False  # whether weight decay applies to them
@@ -33,12 +33,19 @@ class Recipe:
     prior: str = "model"  # what evidence meets: the model's own output (ALIBI), its "average"'s, or "none"
     accumulate: int = 1  # a step's rows pass through the model in so many parts
     seed: int = 0
+    bias_decay: bool = True  # whether weight decay applies to biases, and to whatever else is a vector
+    # FixMatch: weak views are shifted and mirrored; randaugment and cutout make the strong ones, of unlabelled rows only.
+    unlabelled: int = 0  # unlabelled rows in a step for each labelled one; 0: no FixMatch
+    certain: float = 0.95  # how sure of a pseudo-label the model must be
+    unlabelled_weight: float = 1.0  # of the unlabelled rows' loss beside the labelled ones'
+    alignment: str = "none"  # rescale pseudo-labels to the classes' shares among "labelled" rows, or to "uniform" ones
+    adaptive: bool = False  # FreeMatch's thresholds, which follow the model's confidence, instead of `certain`
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 2:
             raise InputError("a training has at least one epoch, and batches of at least two rows.")
-        if self.schedule not in ("triangle", "steps"):
-            raise InputError(f"a schedule is 'triangle' or 'steps'; got {self.schedule!r}.")
+        if self.schedule not in ("triangle", "steps", "cosine"):
+            raise InputError(f"a schedule is 'triangle', 'steps' or 'cosine'; got {self.schedule!r}.")
         if not self.learning_rate > 0:
             raise InputError(f"the learning rate must be positive; got {self.learning_rate}.")
         if self.weight_decay < 0:
@@ -53,13 +60,39 @@ class Recipe:
             raise InputError("--accumulate is from 1 to half of the batch size.")
         if min(self.randaugment, self.cutout, self.shift, self.seed) < 0:
             raise InputError("--randaugment, --cutout and --seed are not negative.")
+        self._check_fixmatch()
+
+    def _check_fixmatch(self) -> None:
+        if self.unlabelled < 0:
+            raise InputError(
+                f"unlabelled is how many unlabelled rows a step has for each labelled one: 0 for none, or 7; got {self.unlabelled}."
+            )
+        if not 0 <= self.certain < 1:
+            raise InputError(
+                f"certain is a probability from 0 (every pseudo-label counts) to below 1 (none would); got {self.certain:g}. "
+                "A typical value is 0.95."
+            )
+        if not 0 <= self.unlabelled_weight < math.inf:
+            raise InputError(f"unlabelled_weight is not negative, and finite; got {self.unlabelled_weight:g}.")
+        if self.alignment not in ("none", "labelled", "uniform"):
+            raise InputError(f"alignment is 'none', 'labelled' or 'uniform'; got {self.alignment!r}.")
+        if not self.unlabelled and (self.alignment != "none" or self.adaptive):
+            raise InputError("alignment and adaptive thresholds belong to FixMatch: give unlabelled, 7 for instance.")
+        if self.unlabelled and self.accumulate > 1:
+            raise InputError(
+                "FixMatch takes a step's labelled and unlabelled rows through the model at once: --accumulate is 1. For less memory, "
+                "lower the batch size, or unlabelled."
+            )
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate's factor in the given step, of `steps` in an epoch.
 
         triangle: up to the peak in the first `warmup` of all steps, then down to zero.
         steps: the paper's code; (epoch + 1)/30 in the first 30 epochs, then 0.2^(epoch // 60).
+        cosine: FixMatch's; cos(7πk/16K) in step k of K, which ends at a fifth.
         """
+        if self.schedule == "cosine":
+            return math.cos(7 * math.pi * step / (16 * steps * self.epochs))
         if self.schedule == "steps":
             epoch = step // steps
             return (epoch + 1) / 30 if epoch < 30 else 0.2 ** (epoch // 60)
@@ -67,8 +100,12 @@ class Recipe:
         return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """All of it. Later fields only where they matter, so that a run that began before there were any can go on."""
+        every = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, default) in every.items() if name not in _LATER or value != default}
+
+
+_LATER = ("bias_decay", "unlabelled", "certain", "unlabelled_weight", "alignment", "adaptive")
 
 
 _DEFAULTS = {
@@ -88,6 +125,21 @@ def default_recipe(model: str, num_classes: int = 10) -> Recipe:
     if model == "fast" and num_classes > 10:
         recipe = replace(recipe, learning_rate=round(recipe.learning_rate * math.sqrt(num_classes / 10), 3))
     return recipe
+
+
+def fixmatch_recipe(model: str, num_classes: int = 10, *, size: int = 32, **changes: Any) -> Recipe:
+    """FixMatch's own settings (Sohn et al. 2020), for images of `size` pixels; `changes` as in `changed`.
+
+    Theirs are 2^20 steps; 200 epochs are what the PATE-FM paper gives a student.
+    """
+    recipe = Recipe(
+        200, 64, 0.03, weight_decay=5e-4 if num_classes <= 10 else 1e-3, schedule="cosine", bias_decay=False, average=0.999, unlabelled=7
+    )  # fmt: skip
+    if model not in ("linear", "mlp"):
+        recipe = replace(
+            recipe, shift=round(size / 8), flip=True, mirror="coin", randaugment=2, cutout=round(size / 2)
+        )
+    return changed(recipe, **changes)
 
 
 def changed(recipe: Recipe, **changes: Any) -> Recipe:

@@ -146,7 +146,7 @@ def _out_of_patience(job: Job, history: list[dict[str, Any]]) -> bool:
 def _summary(job: Job, trainer: Trainer, estimate: AccuracyEstimate | None, rows: int) -> dict[str, Any]:
     return {
         "certificate": certificate_json(job.release.mechanism, job.release.insecure),
-        "trust": "local",
+        "trust": job.release.mechanism.trust,
         **estimate_json(estimate),
         "rows_trained": rows,
         "mechanism": job.release.mechanism.to_json(),

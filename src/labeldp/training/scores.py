@@ -19,7 +19,8 @@ def write_scores(
 ) -> None:
     """Parquet with `id` and a list column `probabilities`; or, by its ending, a .npy matrix in the order of the rows.
 
-    `about`, the certificate of what the model was trained on, goes into the Parquet file's metadata.
+    `about`, the certificate of what the model was trained on and whether ids are names or row numbers, goes into the Parquet file's
+    metadata.
     """
     if path.suffix == ".npy":
         place_file(path, lambda file: np.save(file, probabilities))

@@ -60,12 +60,14 @@ class Trainer:
             for p in m.parameters()
         }
         trained = [p for p in self.model.parameters() if p.requires_grad]
+        spared = set() if self.recipe.bias_decay else {id(p) for p in trained if p.ndim < 2} - norms
         rate = self.recipe.learning_rate
         decay = self.recipe.weight_decay
         norm_rate, norm_decay = rate * self.recipe.norm_rate, decay if self.recipe.norm_decay else 0.0
         groups = [
-            {"params": [p for p in trained if id(p) not in norms], "rate": rate, "weight_decay": decay},
+            {"params": [p for p in trained if id(p) not in norms | spared], "rate": rate, "weight_decay": decay},
             {"params": [p for p in trained if id(p) in norms], "rate": norm_rate, "weight_decay": norm_decay},
+            {"params": [p for p in trained if id(p) in spared], "rate": rate, "weight_decay": 0.0},
         ]
         return [group for group in groups if group["params"]]
 
@@ -113,28 +115,42 @@ class Trainer:
         forward = self._forward()
         while self.epoch < self.recipe.epochs:
             start, losses = time.perf_counter(), []
-            # Each epoch draws from generators of its own: resumed, it is the same epoch. Every process shares the first.
-            seed = self.recipe.seed * 1_000_003 + self.epoch
-            generator = torch.Generator().manual_seed(seed)
+            generator = self._shared_generator()
             order = torch.randperm(len(rows), generator=generator)
-            if self.world.rank:
-                generator.manual_seed(seed + self.world.rank * 1_000_000_007)
+            self._part_ways(generator)
             self.model.train()
             for step in range(steps):
                 batch = rows[order[step * len(order) // steps : (step + 1) * len(order) // steps].numpy()]
-                factor = self.recipe.rate(self.epoch * steps + step, steps)
-                for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
-                    group["lr"] = rate * factor
+                self._set_rates(step, steps)
                 losses.append(self._step(forward, features, batch, evidence, generator))
                 on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
             self.flop += per_row * len(rows)
-            self.epoch += 1
-            # Batch statistics are each process's own; after an epoch all take the first's, which is what is saved.
-            self.world.share_buffers(self.model, self.averaged)
-            mean_loss = float(self.world.mean(torch.stack(losses).mean()))
-            if not np.isfinite(mean_loss):
-                raise InputError(f"the training diverged in epoch {self.epoch}; a lower --learning-rate helps.")
+            mean_loss = float(self._end_epoch(torch.stack(losses).mean()))
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
+
+    def _shared_generator(self) -> torch.Generator:
+        """Each epoch draws from generators of its own: resumed, it is the same epoch. Every process shares the first."""
+        return torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.epoch)
+
+    def _part_ways(self, generator: torch.Generator) -> None:
+        """From here on each process draws for itself."""
+        if self.world.rank:
+            generator.manual_seed(generator.initial_seed() + self.world.rank * 1_000_000_007)
+
+    def _set_rates(self, step: int, steps: int) -> None:
+        factor = self.recipe.rate(self.epoch * steps + step, steps)
+        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+            group["lr"] = rate * factor
+
+    def _end_epoch(self, losses: Tensor) -> Tensor:
+        """The epoch's mean losses, over all processes; refused if the training diverged."""
+        self.epoch += 1
+        # Batch statistics are each process's own; after an epoch all take the first's, which is what is saved.
+        self.world.share_buffers(self.model, self.averaged)
+        losses = self.world.mean(losses)
+        if not torch.isfinite(losses).all():
+            raise InputError(f"the training diverged in epoch {self.epoch}; a lower --learning-rate helps.")
+        return losses
 
     def _forward(self) -> Callable[[Tensor], Tensor]:
         forward: Any = self.model
@@ -166,10 +182,13 @@ class Trainer:
                 )
                 loss.backward()
             total += loss.detach()
+        self._update()
+        return total
+
+    def _update(self) -> None:
         self._optimizer.step()
         if self.averaged is not None:
             self.averaged.update_parameters(self.model)
-        return total
 
     @torch.no_grad()
     def _prior(self, x: Tensor, logits: Tensor) -> Tensor | None:
@@ -182,11 +201,14 @@ class Trainer:
             prior: Tensor = self.averaged(x)
         return prior
 
-    def _augmented(self, x: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator) -> Tensor:
+    def _augmented(
+        self, x: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator, *, strongly: bool = True
+    ) -> Tensor:
+        """Shifted and mirrored; strongly, also by RandAugment and cutout, where the recipe has them."""
         if x.ndim != 4:
             return self._input(x)
         recipe = self.recipe
-        if recipe.randaugment:
+        if recipe.randaugment and strongly:
             if x.dtype != torch.uint8:
                 raise InputError("--randaugment is for images of bytes (0 to 255); these features are not.")
             x = randaugment(x.to(self.device), recipe.randaugment, generator)
@@ -199,7 +221,7 @@ class Trainer:
             else:  # every image is mirrored every other epoch: half of what a coin would show it twice is new
                 mirrored = torch.from_numpy(_halves(rows, recipe.seed)) ^ bool(self.epoch % 2)
             x = flip(x, mirrored.to(x.device))
-        if recipe.cutout:
+        if recipe.cutout and strongly:
             x = cutout(x, recipe.cutout, generator)
         return x.contiguous(memory_format=torch.channels_last)
 
@@ -240,6 +262,13 @@ class Trainer:
     def load(self, path: Path) -> None:
         """Continue from a checkpoint."""
         checkpoint.load(self, path)
+
+    def statistics(self) -> dict[str, Tensor]:
+        """What a trainer remembers beside model, average and momenta."""
+        return {}
+
+    def set_statistics(self, statistics: dict[str, Tensor]) -> None:
+        """Let it remember. A plain trainer has nothing to: it opens other trainers' checkpoints to predict."""
 
     def _trained(self) -> list[nn.Parameter]:
         return [p for group in self._optimizer.param_groups for p in group["params"]]

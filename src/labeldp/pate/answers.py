@@ -1,0 +1,70 @@
+"""The aggregator: ballots in, a release of answers out. The last thing that sees a vote; everything after it is post-processing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from labeldp.accounting.ledger import Ledger
+from labeldp.entropy import Entropy, SecureEntropy
+from labeldp.errors import InputError
+from labeldp.mechanisms import PateAnswers
+from labeldp.mechanisms.base import Observations
+from labeldp.pate.ballots import Ballots
+from labeldp.release.make import Made, make_release
+from labeldp.release.source import Source
+
+
+def release_answers(
+    mechanism: PateAnswers,
+    ballots: Ballots,
+    source: Source,
+    *,
+    data_set: str,
+    ledger: Ledger,
+    out: Path,
+    rows: int,
+    entropy: Entropy | None = None,
+    again: str | None = None,
+) -> Made:
+    """Charge the caps to the first `rows` rows of the source (those that teachers were trained on, or might have been), then answer.
+
+    The release is made like any other: charged before a coin is tossed, complete before it is published; killed and repeated, it
+    costs nothing more, and nobody sees two draws.
+    """
+    if len(ballots.rows) < mechanism.max_asked:
+        raise InputError(
+            f"the teachers voted on {len(ballots.rows):,} rows; --max-asked {mechanism.max_asked:,} would ask about more."
+        )
+    if ballots.rows.min() < 0 or ballots.rows.max() >= rows or len(np.unique(ballots.rows)) != len(ballots.rows):
+        raise InputError("these votes are about other rows, or about one row twice.")
+    mechanism.check_votes(ballots.votes)  # before anything is charged
+
+    def draw(entropy: Entropy) -> Observations:
+        answered = mechanism.answer(ballots.votes, entropy)
+        everywhere = np.full(rows, mechanism.num_classes + 1, dtype=answered.dtype)
+        everywhere[ballots.rows] = answered
+        return everywhere
+
+    return make_release(
+        source, mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, selected=(0, rows),
+        out=out, draw=draw,
+    )  # fmt: skip
+
+
+def doubts(mechanism: PateAnswers) -> tuple[str, ...]:
+    """What the paper would advise against."""
+    found = []
+    share = mechanism.threshold / mechanism.teachers
+    if not 0.1 <= share <= 0.75:
+        found.append(
+            f"the threshold is {share:.0%} of the teachers; between 10% and 75% serve best: below, answers are wrong more often, above, "
+            "only the easiest rows are answered."
+        )
+    per_class = mechanism.max_answered / mechanism.num_classes
+    if per_class < 10:
+        found.append(f"{per_class:.3g} answers a class are few; 10 to 25 are enough.")
+    elif per_class > 25:
+        found.append(f"{per_class:.4g} answers a class cost more than they teach: 10 to 25 are enough for FixMatch.")
+    return tuple(found)

@@ -1,0 +1,116 @@
+"""What PATE starts from, in the one trusted place: features and labels together, by name or from files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.accounting.ledger import Ledger
+from labeldp.data.bundled import load
+from labeldp.data.features import read_features
+from labeldp.errors import InputError
+from labeldp.private import PrivateLabels
+from labeldp.release.classes import Classes
+from labeldp.release.files import data_set_of, refuse_telling_ids
+from labeldp.release.place import place_file
+from labeldp.release.source import ArraySource, Source, TableSource
+from labeldp.release.tables import open_table
+
+NAME = "material.json"
+LEDGER = "labels.ledger"
+
+
+@dataclass(frozen=True)
+class Material:
+    """Features in the order of the source's rows, the labels, and a public test set where there is one."""
+
+    source: Source
+    labels: PrivateLabels
+    features: npt.NDArray[Any]
+    data_set: str
+    ledger: Path | None
+    test: tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the material is: a bundled data set, or the owner's files. Kept with the teachers, so that later stages need not be told."""
+
+    dataset: str | None = None
+    data: str | None = None
+    features: str | None = None
+    labels: str | None = None
+    label: str | None = None
+    classes: str | None = None
+    id_column: str | None = None
+    image_size: int | None = None
+    data_set: str | None = None
+    ledger: str | None = None
+
+    def read(self, owner: Path) -> Material:
+        """Read and check everything. `owner` is the private folder: a bundled data set has its ledger there."""
+        if self.dataset is not None:
+            if any((self.features, self.labels, self.label, self.id_column, self.data_set, self.ledger)):
+                raise InputError("--dataset brings its own features and labels; leave out what names yours.")
+            bundle = load(self.dataset, Path(self.data) if self.data is not None else None)
+            source = ArraySource(bundle.labels, Classes(bundle.labels.num_classes, bundle.label_names))
+            test = (bundle.test_features, bundle.test_labels)
+            return Material(source, bundle.labels, bundle.features, self.dataset, owner / LEDGER, test)
+        if self.features is None or self.labels is None or self.label is None or self.classes is None:
+            raise InputError("name a --dataset, or your own --features with --labels, --label and --classes.")
+        table = open_table(Path(self.labels))
+        classes = Classes.parse(self.classes)
+        own = TableSource(table, self.label, classes, self.id_column)
+        refuse_telling_ids(table, self.id_column, classes)
+        name, _ = data_set_of(table, self.data_set)
+        values, labels = self._joined(own)
+        return Material(own, labels, values, name, Path(self.ledger) if self.ledger is not None else None)
+
+    def _joined(self, source: TableSource) -> tuple[npt.NDArray[Any], PrivateLabels]:
+        """Features in the order of the labels: by id, or row by row."""
+        assert self.features is not None
+        path = Path(self.features)
+        by_id = self.id_column is not None and path.suffix not in (".npy", ".npz") and not path.is_dir()
+        features = read_features(path, self.id_column if by_id else None, self.image_size)
+        features.refuse_label(self.label, source.classes.names or ())
+        parts, ids = [], []
+        for batch in source.batches():
+            parts.append(batch.labels)
+            if batch.ids is not None:
+                ids += batch.ids.to_pylist()
+        labels = PrivateLabels.gather(parts)
+        if not features.named:
+            if len(features.values) != len(labels):
+                raise InputError(
+                    f"there are {len(features.values):,} rows of features for {len(labels):,} labels; --id joins them by an id column."
+                )
+            return features.values, labels
+        place = features.places()
+        rows = np.array([place.get(str(name), -1) for name in ids])
+        if len(rows) == 0 or (rows < 0).any():
+            raise InputError(
+                f"{int((rows < 0).sum()):,} of the {len(labels):,} labels have no features; is --id the right column?"
+            )
+        return np.asarray(features.values[rows]), labels
+
+    def open_ledger(self, material: Material) -> Ledger:
+        """The owner's."""
+        return Ledger(material.ledger)
+
+    def save(self, owner: Path) -> None:
+        """For the stages that follow."""
+        content = json.dumps(asdict(self), indent=2).encode()
+        place_file(owner / NAME, lambda file: file.write(content), private=True)
+
+    @classmethod
+    def load(cls, owner: Path) -> Origin:
+        """As saved."""
+        try:
+            return cls(**json.loads((owner / NAME).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise InputError(f"{owner.parent} is no run of `labeldp pate teachers`.") from None

@@ -1,0 +1,180 @@
+"""All of PATE in one directory, stage by stage; each goes on where it stopped.
+
+owner/            private: where the material is, votes, the ledger of a bundled data set, and what only the owner may know
+features/         public: frozen features, where they were learned
+answers.parquet   the release
+held-out.parquet  a second release, of rows that teachers did not see, where one was asked for
+student-1/ …      runs like those of `labeldp train`
+summary.json      what may be shown
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.accounting.votes import data_dependent_cost
+from labeldp.entropy import Entropy
+from labeldp.errors import InputError
+from labeldp.mechanisms import PateAnswers
+from labeldp.mechanisms.plan import recommend
+from labeldp.pate.answers import release_answers
+from labeldp.pate.ballots import Ballots
+from labeldp.pate.frozen import frozen_features
+from labeldp.pate.material import Material
+from labeldp.pate.students import Progress as StudentProgress
+from labeldp.pate.students import StudentPlan, spread, train_students
+from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, vote
+from labeldp.pate.workers import Workers
+from labeldp.release.core import Release, certificate_json
+from labeldp.release.make import Made, make_release
+from labeldp.training.device import Machine
+from labeldp.training.folder import RunFolder
+
+ANSWERS, HELD_OUT = "answers.parquet", "held-out.parquet"
+
+
+@dataclass(frozen=True)
+class Stages:
+    """One run directory, and what it starts from. The last `holdout` share of the rows is kept from teachers and questions."""
+
+    folder: Path
+    material: Material
+    holdout: float = 0.0
+
+    @property
+    def owner(self) -> Path:
+        """The private part."""
+        return self.folder / "owner"
+
+    @property
+    def rows(self) -> int:
+        """How many rows, the first ones, teachers see."""
+        kept = len(self.material.labels) - round(self.holdout * len(self.material.labels))
+        if not 0 <= self.holdout < 1 or kept < 1:
+            raise InputError(f"--holdout is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
+        return kept
+
+    def features(self, model: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
+        """For a linear model or teacher: frozen features of the images; for others the features as they are. And the test set's."""
+        given, test = self.material.features, self.material.test
+        plain = model not in (None, "linear", "mlp")
+        if plain or given.ndim == 2:
+            return given, test[0] if test is not None else None
+        return frozen_features(given, test[0] if test is not None else None, self.folder / "features")
+
+    # ── stages ──
+
+    def teachers(
+        self, plan: TeacherPlan, workers: Workers | None = None, progress: Progress = lambda d, of: None
+    ) -> Voted:
+        """Train them, and count their votes."""
+        model = None if plan.method == "frozen" else plan.model
+        features, _ = self.features(model)
+        return vote(
+            plan, features, self.material.labels, self.owner, data_set=self.material.data_set, rows=self.rows, workers=workers,
+            progress=progress,
+        )  # fmt: skip
+
+    def aggregate(self, mechanism: PateAnswers, ledger: Any, entropy: Entropy, again: str | None = None) -> Made:
+        """Charge the caps, ask, answer, release."""
+        made = release_answers(
+            mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
+            out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again,
+        )  # fmt: skip
+        RunFolder(self.owner).write("summary.json", self._owners(Release.load(made.path)))
+        return made
+
+    def hold_out(self, epsilon: float, ledger: Any, entropy: Entropy) -> Release:
+        """Release the rows that were kept from the teachers, under k-subset: they pay this ε, and nothing else."""
+        if self.rows == len(self.material.labels):
+            raise InputError(
+                "--holdout-epsilon releases rows that teachers do not see: name their share with --holdout."
+            )
+        mechanism = recommend(epsilon, self.material.labels.num_classes)
+        out = self.folder / HELD_OUT
+        selected = (self.rows, len(self.material.labels))
+        make_release(
+            self.material.source, mechanism, data_set=self.material.data_set, ledger=ledger, entropy=entropy, selected=selected, out=out
+        )  # fmt: skip
+        return Release.load(out)
+
+    def students(
+        self, plan: StudentPlan, machine: Machine | None = None, progress: StudentProgress = lambda metrics: None
+    ) -> dict[str, Any]:
+        """Train them from the release, and sum up."""
+        answers = Release.load(self.folder / ANSWERS) if (self.folder / ANSWERS).exists() else None
+        if answers is None or not isinstance(answers.mechanism, PateAnswers):
+            raise InputError(
+                f"{self.folder} has no {ANSWERS}: the teachers have not been asked (`labeldp pate aggregate`)."
+            )
+        features, test_features = self.features(plan.model)
+        test = self.material.test
+        held_out = None
+        if (self.folder / HELD_OUT).exists():
+            held_out = (Release.load(self.folder / HELD_OUT), features[self.rows :])
+        done = train_students(
+            plan, answers, features[: self.rows], self.folder,
+            test=(test_features, test[1]) if test is not None and test_features is not None else None,
+            held_out=held_out, machine=machine, progress=progress,
+        )  # fmt: skip
+        asked, answered = answers.mechanism.counts(answers.observations)
+        cost = RunFolder(self.owner).read("cost.json")
+        summary = {
+            "certificate": certificate_json(answers.mechanism, answers.insecure),
+            "basis": "caps",
+            "trust": answers.mechanism.trust,
+            "mechanism": answers.mechanism.to_json(),
+            "asked": asked,
+            "answered": answered,
+            "insecure": answers.insecure,
+            "students": [
+                {
+                    name: one[name]
+                    for name in ("accuracy_test", "accuracy_estimated", "standard_error", "train_flop", "seconds")
+                }
+                for one in done
+            ],
+            "accuracy_test": spread([one["accuracy_test"] for one in done]),
+            "accuracy_estimated": spread([one["accuracy_estimated"] for one in done]),
+            "teachers_flop": int(cost["flop"]),
+            "teachers_seconds": float(cost["seconds"]),
+            "students_flop": sum(int(one["train_flop"]) for one in done),
+            "release": answers.checksum,
+        }
+        RunFolder(self.folder).write("summary.json", summary)
+        return summary
+
+    # ── what only the owner may know ──
+
+    def _owners(self, answers: Release) -> dict[str, Any]:
+        """From raw votes and true labels: how good the ensemble is, how much it agrees, and the data-dependent ε."""
+        mechanism = answers.mechanism
+        assert isinstance(mechanism, PateAnswers)
+        ballots = Ballots.load(self.owner / VOTES)
+        true = self.material.labels.entrust(ballots.rows)
+        most = ballots.votes.argmax(axis=1)
+        said = answers.observations[ballots.rows]
+        asked, answered = said <= mechanism.num_classes, mechanism.informative(said)
+        cost = data_dependent_cost(
+            ballots.votes[asked],
+            answered[asked],
+            threshold=mechanism.threshold,
+            sigma1=mechanism.sigma1,
+            sigma2=mechanism.sigma2,
+        )
+        epsilon, order = cost.epsilon(mechanism.delta)
+        teachers = mechanism.teachers
+        return {
+            "owner_only": "these numbers come from votes and true labels that nobody has paid for: do not publish them",
+            "ensemble_accuracy": float((most == true).mean()),
+            "teacher_accuracy": float(ballots.votes[np.arange(len(true)), true].mean() / teachers),
+            "agreement": float(ballots.votes.max(axis=1).mean() / teachers),
+            "answers_accuracy": float((said[answered] == true[answered]).mean()) if answered.any() else None,
+            "epsilon_data_dependent": epsilon,
+            "order": order,
+        }

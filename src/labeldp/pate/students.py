@@ -1,0 +1,78 @@
+"""Students: models that learn from the released answers and public features. Nothing here is private."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.errors import InputError
+from labeldp.release.core import Release
+from labeldp.training.device import Machine
+from labeldp.training.finished import predict
+from labeldp.training.job import Job
+from labeldp.training.recipe import Recipe
+from labeldp.training.run import PublicTest, train
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class StudentPlan:
+    """How students learn: a model and a recipe (FixMatch where it has `unlabelled` rows), so many times over."""
+
+    model: str
+    recipe: Recipe
+    students: int = 1
+
+    def __post_init__(self) -> None:
+        if self.students < 1:
+            raise InputError(f"--students is at least 1; got {self.students}.")
+
+
+def train_students(
+    plan: StudentPlan,
+    answers: Release,
+    features: npt.NDArray[Any],
+    folder: Path,
+    *,
+    test: PublicTest | None = None,
+    held_out: tuple[Release, npt.NDArray[Any]] | None = None,
+    machine: Machine | None = None,
+    progress: Progress = lambda metrics: None,
+) -> list[dict[str, Any]]:
+    """Train each in folder/student-1 …, from a seed of its own; finished ones are not trained again. Returned are their summaries.
+
+    `held_out` is a release of rows that neither teachers nor students saw, and their features: it judges where there are no public labels.
+    """
+    summaries = []
+    for number in range(plan.students):
+        recipe = replace(plan.recipe, seed=plan.recipe.seed + number)
+        job = Job(answers, features, plan.model, recipe, holdout=0.0, machine=machine or Machine())
+        place = folder / f"student-{number + 1}"
+        summary = train(job, place, public_test=test, progress=progress)
+        if held_out is not None:
+            release, their_features = held_out
+            guesses = predict(place, their_features, machine, plan.model).argmax(axis=1)
+            estimate = release.estimate_accuracy(slice(None), guesses)
+            summary |= {
+                "accuracy_estimated": estimate.accuracy,
+                "standard_error": estimate.standard_error,
+                "interval_95": list(estimate.interval()),
+                "rows_judged": estimate.rows,
+            }
+        summaries.append(summary)
+    return summaries
+
+
+def spread(values: list[float | None]) -> dict[str, float | None]:
+    """Mean and standard deviation (over students, n − 1); null where there is nothing to take it of."""
+    known = [value for value in values if value is not None]
+    return {
+        "mean": float(np.mean(known)) if known else None,
+        "std": float(np.std(known, ddof=1)) if len(known) > 1 else None,
+    }
