@@ -103,3 +103,14 @@ def test_only_mechanisms_and_canaries_look_inside():
     source = Path(labeldp.__file__).parent
     callers = {str(p.relative_to(source)) for p in source.rglob("*.py") if ".reveal(" in p.read_text()}
     assert callers == {"mechanisms/base.py", "audit/canaries.py"}
+
+
+def test_only_pates_teachers_are_entrusted_with_labels():
+    """The one way into another process; and `gather`, which stays wrapped."""
+    source = Path(labeldp.__file__).parent
+    callers = {str(p.relative_to(source)) for p in source.rglob("*.py") if ".entrust(" in p.read_text()}
+    assert callers == {"pate/teachers.py", "pate/run.py"}
+    labels = PrivateLabels([0, 2, 1, 1], 3)
+    assert labels.entrust(np.array([1, 3])).tolist() == [2, 1]
+    assert "hidden" in repr(PrivateLabels.gather([labels, labels]))
+    assert len(PrivateLabels.gather([labels, labels])) == 8

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labeldp.accounting.book import CHARGED, DELIVERED, Book, DataSet, Fingerprint, ReleaseRecord
-from labeldp.accounting.cost import SLACK_SHARE, Cost, check_delta, check_epsilon
+from labeldp.accounting.cost import SLACK_SHARE, Cost, check_delta
 from labeldp.accounting.rows import Rows, overlap
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, RefusedError
 
@@ -31,10 +31,10 @@ class Budget:
 
     def __post_init__(self) -> None:
         # A budget is a sum of releases: it may exceed the largest ε of one.
-        if self.pure is not None and not (math.isfinite(self.pure) and self.pure > 0):
-            raise InputError(f"a budget must be a positive number; got {self.pure}.")
+        for name, value in (("a budget", self.pure), ("the Gaussian budget", self.gaussian and self.gaussian[0])):
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InputError(f"{name} must be a positive number; got {value}.")
         if self.gaussian is not None:
-            check_epsilon(self.gaussian[0], "the Gaussian budget")
             check_delta(self.gaussian[1], "the budget's delta")
         if self.raise_it and not self.given:
             raise InputError("raising a budget needs the new one: add --budget or --budget-gaussian.")

@@ -29,7 +29,7 @@ from decimal import Decimal, localcontext
 
 import numpy.typing as npt
 
-from labeldp.accounting.cost import check_delta
+from labeldp.accounting.cost import Cost, check_delta
 from labeldp.accounting.gaussian import upper_tail
 from labeldp.accounting.rounding import CONTEXT, add_up, up
 from labeldp.accounting.smooth import check_smoothing, smooth_cost, smooth_sensitivity
@@ -59,6 +59,30 @@ class SanitisedEpsilon:
     release: float
     margin: float
     secure: bool
+
+
+@dataclass(frozen=True)
+class Sanitising:
+    """How a data-dependent ε is made fit to be published; chosen without the votes, so public."""
+
+    order: float
+    beta: float
+    sigma_ss: float
+    margin: float = 2.0
+
+    def __post_init__(self) -> None:
+        gnss_cost(self.order, self.beta, self.sigma_ss, self.margin)  # refuses what cannot be
+
+    def cost(self, delta: float) -> Cost:
+        """What the number itself adds to a ledger: Rényi cost r at order λ is (r + log(1/δ′)/(λ−1), δ′), here at δ′ = δ/16.
+
+        An (ε, δ′) mechanism is a pure one outside an event of probability δ′ (Kairouz et al. 2015), which is what a pure ε with
+        a slack of mass δ′ says.
+        """
+        share = delta / 16
+        release = up(gnss_cost(self.order, self.beta + 4 * _ROUNDING, self.sigma_ss, self.margin), 16)
+        epsilon = add_up(release, up((math.log(1 / share) + 2 * _ROUNDING) / (self.order - 1), 4))
+        return Cost(pure=epsilon, slack_mass=add_up(share, _DISTANCE * (1 + math.exp(min(epsilon, 32.0)))))
 
 
 def gnss_cost(order: float, beta: float, sigma_ss: float, margin: float = 0.0) -> float:

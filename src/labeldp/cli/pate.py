@@ -183,6 +183,14 @@ AgainOption = Annotated[
 InsecureSeedOption = Annotated[
     int | None, typer.Option("--insecure-seed", help="Repeatable noise, for experiments.", rich_help_panel=_ANSWERS)
 ]
+PublishOption = Annotated[
+    str | None,
+    typer.Option(
+        "--publish-data-dependent",
+        help="Also publish a data-dependent ε, sanitised: ORDER,BETA,SIGMA[,MARGIN] of its noise (20,0.01,8). It costs extra, which is charged, and seldom pays.",
+        rich_help_panel=_ANSWERS,
+    ),
+]
 StudentsOption = Annotated[
     int, typer.Option("--students", help="Train so many; the summary has mean ± std.", rich_help_panel=_STUDENT)
 ]
@@ -206,7 +214,7 @@ StudentEpochsOption = Annotated[
     int | None, typer.Option("--student-epochs", help="Passes over all features.", rich_help_panel=_STUDENT)
 ]
 ProcessesOption = Annotated[
-    int, typer.Option("--processes", help="Teachers at a time, one thread each.", rich_help_panel=_MACHINE)
+    int, typer.Option("--processes", help="Teachers at a time, one thread each; 0 trains them in this process.", rich_help_panel=_MACHINE)
 ]
 RayOption = Annotated[
     str | None,
@@ -249,6 +257,7 @@ def run(
     threshold: ThresholdOption = None,
     delta: DeltaOption = 1e-5,
     answer_accuracy: AccuracyOption = 1.0,
+    publish: PublishOption = None,
     holdout_epsilon: HoldoutEpsilonOption = None,
     budget: BudgetOption = None,
     budget_gaussian: BudgetGaussianOption = None,
@@ -281,7 +290,7 @@ def run(
     filled(given, preset)
     origin = _origin(given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger)
     stages = _stages(out, origin, holdout)
-    mechanism = _mechanism(stages, given, delta, answer_accuracy)
+    mechanism = _mechanism(stages, given, delta, answer_accuracy, publish)
     plan = _teacher_plan(given, stages, seed)
     learning = _student_plan(given, stages, student, students, seed)
     _warn(mechanism)
@@ -358,6 +367,7 @@ def aggregate(
     threshold: ThresholdOption = None,
     delta: DeltaOption = 1e-5,
     answer_accuracy: AccuracyOption = 1.0,
+    publish: PublishOption = None,
     holdout_epsilon: HoldoutEpsilonOption = None,
     budget: BudgetOption = None,
     budget_gaussian: BudgetGaussianOption = None,
@@ -378,7 +388,7 @@ def aggregate(
     }
     filled(given, preset)
     given["teachers"], given["max_asked"] = voted["teachers"], given["max_asked"] or voted["queries"]
-    mechanism = _mechanism(stages, given, delta, answer_accuracy)
+    mechanism = _mechanism(stages, given, delta, answer_accuracy, publish)
     _warn(mechanism)
     made = _release(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
     facts = _released(stages, made)
@@ -529,7 +539,9 @@ def _needed(given: dict[str, Any], *names: str) -> None:
             raise InputError(f"--{name.replace('_', '-')} is missing.")
 
 
-def _mechanism(stages: Stages, given: dict[str, Any], delta: float, accuracy: float) -> PateAnswers:
+def _mechanism(
+    stages: Stages, given: dict[str, Any], delta: float, accuracy: float, publish: str | None
+) -> PateAnswers:
     from labeldp.mechanisms import PateAnswers
 
     _needed(given, "teachers", "sigma1", "sigma2", "threshold", "max_answered", "max_asked")
@@ -537,8 +549,24 @@ def _mechanism(stages: Stages, given: dict[str, Any], delta: float, accuracy: fl
         raise InputError(f"--max-asked is at most the number of rows, {stages.rows:,}; got {given['max_asked']:,}.")
     return PateAnswers(
         stages.material.labels.num_classes, given["teachers"], given["sigma1"], given["sigma2"], given["threshold"], given["max_asked"],
-        given["max_answered"], delta, accuracy,
+        given["max_answered"], delta, accuracy, _sanitising(publish),
     )  # fmt: skip
+
+
+def _sanitising(text: str | None) -> Any:
+    from labeldp.accounting.sanitise import Sanitising
+
+    if text is None:
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+        if not 3 <= len(numbers) <= 4:
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"--publish-data-dependent takes ORDER,BETA,SIGMA[,MARGIN], as in 20,0.01,8; got {text!r}."
+        ) from None
+    return Sanitising(*numbers)
 
 
 def _teacher_plan(given: dict[str, Any], stages: Stages, seed: int) -> TeacherPlan:
@@ -547,12 +575,14 @@ def _teacher_plan(given: dict[str, Any], stages: Stages, seed: int) -> TeacherPl
 
     _needed(given, "teachers", "max_asked")
     method = given["method"] or "frozen"
-    if method != "fixmatch":
+    if method == "frozen":
         if given["model"] is not None or given["epochs"] is not None:
             raise InputError(
                 "--model and --epochs are for --method fixmatch; frozen teachers are linear, and solved at once."
             )
         return TeacherPlan(given["teachers"], given["max_asked"], method, seed=seed)
+    if method != "fixmatch":
+        raise InputError(f"--method is frozen or fixmatch; got {method!r}.")
     model = given["model"] or _usual_model(stages)
     recipe = recipe_for(model, stages.material.features, stages.material.labels.num_classes, given["epochs"], seed)
     return TeacherPlan(given["teachers"], given["max_asked"], method, model, recipe, seed=seed)
@@ -580,8 +610,8 @@ def _usual_model(stages: Stages) -> str:
 def _workers(processes: int, ray: str | None) -> Workers:
     from labeldp.pate.workers import LocalWorkers, RayWorkers
 
-    if processes < 1:
-        raise InputError(f"--processes is at least 1; got {processes}.")
+    if processes < 0:
+        raise InputError(f"--processes is not negative; got {processes}.")
     return RayWorkers(ray) if ray is not None else LocalWorkers(processes)
 
 
@@ -608,6 +638,8 @@ def _release(
     from labeldp.accounting.ledger import Ledger
     from labeldp.entropy import SecureEntropy, SeededEntropy
 
+    if holdout_epsilon is not None and stages.rows == len(stages.material.labels):
+        raise InputError("--holdout-epsilon releases rows that teachers do not see: name their share with --holdout.")
     if origin.dataset is not None and holdout_epsilon is not None:
         # Two releases, two kinds of cost: a bundled data set's ledger gets room for both.
         budget, budget_gaussian = holdout_epsilon, mechanism.guarantee().epsilon * (1 + 4 * SLACK_SHARE)

@@ -51,6 +51,7 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     trust: ClassVar[str] = "local"  # who must be trusted: with "central", a place that sees features and labels
+    can_judge: ClassVar[bool] = True  # whether it has moments, so that held-out rows estimate accuracy
     one_class: ClassVar[bool] = False  # an observation is one class number; otherwise it is a row of bytes
     num_classes: int
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn
@@ -25,6 +25,7 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost, check_delta
 from labeldp.accounting.gaussian import upper_tail
 from labeldp.accounting.rounding import CONTEXT, float_up
+from labeldp.accounting.sanitise import Sanitising
 from labeldp.entropy import Entropy, below, uint64s
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms.base import Guarantee, Mechanism, Moments, Observations
@@ -64,6 +65,12 @@ def _coins(teachers: int, threshold: float, sigma1: float) -> tuple[tuple[int, .
         return tuple(weights), float_up(eta + Decimal("1e-40")), lifted / WHOLE
 
 
+@lru_cache(maxsize=4)
+def _noise(sigma: float) -> GridNoise:
+    """Kept, because its table takes a while to compute."""
+    return GridNoise(sigma)
+
+
 @dataclass(frozen=True)
 class PateAnswers(Mechanism):
     """Answers of an ensemble of `teachers` about some rows. Trust model: central.
@@ -81,9 +88,11 @@ class PateAnswers(Mechanism):
     max_answered: int
     delta: float = 1e-5
     accuracy: float = 1.0
+    sanitising: Sanitising | None = None  # also publish a data-dependent ε, at a cost of its own
     name: ClassVar[str] = "pate"
     one_class: ClassVar[bool] = True
     trust: ClassVar[str] = "central"
+    can_judge: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -117,7 +126,8 @@ class PateAnswers(Mechanism):
             ratio = asked * ratios[0] + answered * self.num_classes * ratios[1]
             mass = asked * Decimal(tau1) + answered * self.num_classes * Decimal(noise.mass_at_the_ends())
             safely = 1 + Decimal("1e-40")
-            return Cost.of_gaussian(mu_squared * safely, float_up(ratio * safely), float_up(mass * safely))
+            cost = Cost.of_gaussian(mu_squared * safely, float_up(ratio * safely), float_up(mass * safely))
+        return cost if self.sanitising is None else cost + self.sanitising.cost(self.delta)
 
     def guarantee(self) -> Guarantee:
         """The caps' ε at δ: what is published, whatever was asked and answered."""
@@ -144,7 +154,7 @@ class PateAnswers(Mechanism):
 
     def _noisy_most(self, votes: Votes, entropy: Entropy) -> npt.NDArray[np.int64]:
         """arg max of votes plus fresh noise for each class; of several on one grid point, any with the same probability."""
-        noise = GridNoise(self.sigma2)
+        noise = _noise(self.sigma2)
         noisy = votes.astype(np.int64) * noise.per_unit + noise.sample(votes.size, entropy).reshape(votes.shape)
         highest = noisy == noisy.max(axis=1, keepdims=True)
         most: npt.NDArray[np.int64] = highest.argmax(axis=1)
@@ -223,7 +233,8 @@ class PateAnswers(Mechanism):
     def parameters(self) -> dict[str, Any]:
         """All but the number of classes."""
         names = ("teachers", "sigma1", "sigma2", "threshold", "max_asked", "max_answered", "delta", "accuracy")
-        return {name: getattr(self, name) for name in names}
+        said = {name: getattr(self, name) for name in names}
+        return said if self.sanitising is None else said | {"sanitising": asdict(self.sanitising)}
 
     @classmethod
     def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> PateAnswers:
@@ -234,7 +245,14 @@ class PateAnswers(Mechanism):
         sigma1, sigma2, threshold, delta, accuracy = (
             number(parameters.get(name), name) for name in ("sigma1", "sigma2", "threshold", "delta", "accuracy")
         )
-        return cls(num_classes, teachers, sigma1, sigma2, threshold, asked, answered, delta, accuracy)
+        given = parameters.get("sanitising")
+        names = ("order", "beta", "sigma_ss", "margin")
+        sanitising = None
+        if given is not None:
+            if not isinstance(given, dict):
+                raise InputError(f"sanitising is made of {', '.join(names)}.")
+            sanitising = Sanitising(*(number(given.get(name), name) for name in names))
+        return cls(num_classes, teachers, sigma1, sigma2, threshold, asked, answered, delta, accuracy, sanitising)
 
 
 _NO_MOMENTS = (

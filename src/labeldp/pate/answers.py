@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.sanitise import sanitised_epsilon
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.base import Observations
 from labeldp.pate.ballots import Ballots
 from labeldp.release.make import Made, make_release
+from labeldp.release.place import place_file
 from labeldp.release.source import Source
 
 
@@ -27,12 +31,18 @@ def release_answers(
     rows: int,
     entropy: Entropy | None = None,
     again: str | None = None,
+    sanitised: Path | None = None,
 ) -> Made:
     """Charge the caps to the first `rows` rows of the source (those that teachers were trained on, or might have been), then answer.
 
     The release is made like any other: charged before a coin is tossed, complete before it is published; killed and repeated, it
     costs nothing more, and nobody sees two draws.
+
+    Where the mechanism is `sanitising`, a data-dependent ε is drawn with the answers and written to `sanitised`, a private place: only
+    once this function has returned is it that of the release, and may be published.
     """
+    if mechanism.sanitising is not None and sanitised is None:
+        raise InputError("a sanitised ε needs a place to be written to.")
     if len(ballots.rows) < mechanism.max_asked:
         raise InputError(
             f"the teachers voted on {len(ballots.rows):,} rows; --max-asked {mechanism.max_asked:,} would ask about more."
@@ -43,6 +53,8 @@ def release_answers(
 
     def draw(entropy: Entropy) -> Observations:
         answered = mechanism.answer(ballots.votes, entropy)
+        if mechanism.sanitising is not None and sanitised is not None:
+            _sanitise(mechanism, ballots, answered, sanitised, entropy)
         everywhere = np.full(rows, mechanism.num_classes + 1, dtype=answered.dtype)
         everywhere[ballots.rows] = answered
         return everywhere
@@ -51,6 +63,18 @@ def release_answers(
         source, mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, selected=(0, rows),
         out=out, draw=draw,
     )  # fmt: skip
+
+
+def _sanitise(mechanism: PateAnswers, ballots: Ballots, said: Observations, path: Path, entropy: Entropy) -> None:
+    """One draw for each draw of the answers: of those, one is published, and this with it."""
+    assert mechanism.sanitising is not None
+    asked = said <= mechanism.num_classes
+    found = sanitised_epsilon(
+        ballots.votes[: len(said)][asked], mechanism.informative(said)[asked], threshold=mechanism.threshold, sigma1=mechanism.sigma1,
+        sigma2=mechanism.sigma2, delta=mechanism.delta, entropy=entropy, **asdict(mechanism.sanitising),
+    )  # fmt: skip
+    content = json.dumps(asdict(found), indent=2).encode()
+    place_file(path, lambda file: file.write(content), private=True)
 
 
 def doubts(mechanism: PateAnswers) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ owner/            private: where the material is, votes, the ledger of a bundled
 features/         public: frozen features, where they were learned
 answers.parquet   the release
 held-out.parquet  a second release, of rows that teachers did not see, where one was asked for
+data-dependent.json  a sanitised data-dependent ε, where one was asked and paid for
 student-1/ …      runs like those of `labeldp train`
 summary.json      what may be shown
 """
@@ -32,10 +33,11 @@ from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, vote
 from labeldp.pate.workers import Workers
 from labeldp.release.core import Release, certificate_json
 from labeldp.release.make import Made, make_release
+from labeldp.release.place import place_file
 from labeldp.training.device import Machine
 from labeldp.training.folder import RunFolder
 
-ANSWERS, HELD_OUT = "answers.parquet", "held-out.parquet"
+ANSWERS, HELD_OUT, SANITISED = "answers.parquet", "held-out.parquet", "data-dependent.json"
 
 
 @dataclass(frozen=True)
@@ -84,17 +86,16 @@ class Stages:
         """Charge the caps, ask, answer, release."""
         made = release_answers(
             mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
-            out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again,
+            out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner / SANITISED,
         )  # fmt: skip
-        RunFolder(self.owner).write("summary.json", self._owners(Release.load(made.path)))
+        answers = Release.load(made.path)
+        if mechanism.sanitising is not None:
+            RunFolder(self.folder).write(SANITISED, RunFolder(self.owner).read(SANITISED))
+        RunFolder(self.owner).write("summary.json", self._owners(answers))
         return made
 
     def hold_out(self, epsilon: float, ledger: Any, entropy: Entropy) -> Release:
         """Release the rows that were kept from the teachers, under k-subset: they pay this ε, and nothing else."""
-        if self.rows == len(self.material.labels):
-            raise InputError(
-                "--holdout-epsilon releases rows that teachers do not see: name their share with --holdout."
-            )
         mechanism = recommend(epsilon, self.material.labels.num_classes)
         out = self.folder / HELD_OUT
         selected = (self.rows, len(self.material.labels))
@@ -146,10 +147,22 @@ class Stages:
             "students_flop": sum(int(one["train_flop"]) for one in done),
             "release": answers.checksum,
         }
+        if answers.mechanism.sanitising is not None:
+            summary["data_dependent"] = RunFolder(self.folder).read(SANITISED)
         RunFolder(self.folder).write("summary.json", summary)
         return summary
 
     # ── what only the owner may know ──
+
+    def _for_account(self, ballots: Ballots, said: npt.NDArray[Any], mechanism: PateAnswers) -> None:
+        """The votes of the queries that were asked, as `labeldp pate account` takes them."""
+        asked = said <= mechanism.num_classes
+        votes, answered = ballots.votes[asked], mechanism.informative(said)[asked]
+        place_file(
+            self.owner / "asked.npz",
+            lambda file: np.savez_compressed(file, votes=votes, answered=answered),
+            private=True,
+        )
 
     def _owners(self, answers: Release) -> dict[str, Any]:
         """From raw votes and true labels: how good the ensemble is, how much it agrees, and the data-dependent ε."""
@@ -159,6 +172,7 @@ class Stages:
         true = self.material.labels.entrust(ballots.rows)
         most = ballots.votes.argmax(axis=1)
         said = answers.observations[ballots.rows]
+        self._for_account(ballots, said, mechanism)
         asked, answered = said <= mechanism.num_classes, mechanism.informative(said)
         cost = data_dependent_cost(
             ballots.votes[asked],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -74,6 +75,7 @@ class RayWorkers:
         begun = not ray.is_initialized()
         if begun:
             where = None if self.address == "local" else self.address
+            _check_reachable(self.address)
             try:
                 ray.init(
                     address=where,
@@ -82,7 +84,9 @@ class RayWorkers:
                     logging_level="ERROR",
                 )
             except (ConnectionError, ValueError, RuntimeError) as error:
-                raise InputError(f"no Ray cluster answers at {self.address!r}: {str(error).splitlines()[0]}") from None
+                raise InputError(
+                    f"no Ray cluster answers at {self.address!r}: {(str(error).splitlines() or [''])[0]}"
+                ) from None
         try:
             reference = ray.put(shared)
             remote = ray.remote(num_cpus=1, max_retries=3)(task)
@@ -98,6 +102,17 @@ class RayWorkers:
         finally:
             if begun:
                 ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        raise InputError(f"no Ray cluster answers at {address!r}.") from None
 
 
 def _ray() -> Any:
