@@ -1,7 +1,7 @@
 """What an audit costs, and what share of a certificate it proves: `python benchmarks/audit.py [--releases 100]`.
 
 Shares: 1,000 canaries, the attacker sees the release; mean and spread over so many releases of labels. Every class is a candidate for
-randomized response; for the others two are, since of more than two the best are often equally likely, and a tie abstains.
+randomized response; for the others two are, since of more than two the best are often equally likely, and one of them is guessed.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ DIGITS = tuple(Cell("digits", mechanism, epsilon, 0, 100, 200, "mlp") for mechan
 QUEUES = {"accuracy": QUEUE, "audit": AUDIT, "digits": DIGITS}
 
 
-def run(cell: Cell, data: Path | None, runs: Path) -> None:
+def run(cell: Cell, data: Path | None, runs: Path, again: bool = False) -> None:
     folder = runs / cell.name
-    if (folder / "summary.json").exists():
+    if (folder / "summary.json").exists() and not (again and cell.canaries):
         return
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log.txt").open("a", encoding="utf-8") as log:
@@ -107,10 +107,11 @@ def main() -> None:
     parser.add_argument("--only", type=int, help="the first so many cells")
     parser.add_argument("--queue", choices=list(QUEUES), default="accuracy")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--audit-again", action="store_true", help="audit finished cells anew; nothing is trained again")
     arguments = parser.parse_args()
     queue = QUEUES[arguments.queue]
     with ThreadPoolExecutor(arguments.processes) as pool:
-        futures = {pool.submit(run, c, arguments.data, arguments.runs): c for c in queue[: arguments.only]}
+        futures = {pool.submit(run, c, arguments.data, arguments.runs, arguments.audit_again): c for c in queue[: arguments.only]}
         for future in as_completed(futures):
             future.result()
             missing = collect(queue, arguments.runs, arguments.out)

@@ -1,4 +1,7 @@
+import copy
+import json
 import os
+import pickle
 import stat
 
 import numpy as np
@@ -10,7 +13,9 @@ import pytest
 from labeldp import Ledger, PrivateLabels, SecureEntropy, SeededEntropy
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.plant import plant_file
-from labeldp.errors import InputError, RefusedError
+from labeldp.errors import AlreadyReleasedError, InputError, RefusedError
+from labeldp.evaluation import estimate_accuracy
+from labeldp.mechanisms import NoPrivacy
 from labeldp.release.classes import Classes
 from labeldp.release.files import ReleaseOptions, release_file
 
@@ -68,13 +73,25 @@ def test_the_secret_file(tmp_path):
     canaries.save(tmp_path / "c.npz")
     assert stat.S_IMODE(os.stat(tmp_path / "c.npz").st_mode) == 0o600
     again = Canaries.load(tmp_path / "c.npz")
-    for name in ("rows", "candidates", "planted", "num_classes", "ids"):
+    for name in ("rows", "candidates", "planted", "num_classes", "ids", "data_set", "data_rows", "planting"):
         np.testing.assert_array_equal(getattr(again, name), getattr(canaries, name))
+    canaries.planted_in("pets", 2000).save(tmp_path / "of.npz")
+    of = Canaries.load(tmp_path / "of.npz")
+    assert (of.data_set, of.data_rows, len(of.planting)) == ("pets", 2000, 32)
+    assert of.planting != canaries.planted_in("pets", 2000).planting
     bare = {"rows": canaries.rows, "candidates": canaries.candidates, "planted": canaries.planted}
     np.savez(tmp_path / "bare.npz", **bare)
     assert Canaries.load(tmp_path / "bare.npz").num_classes == 10
     np.savez(tmp_path / "bad.npz", rows=canaries.rows)
-    for name, message in (("bad.npz", "needs rows, candidates and planted"), ("none.npz", "there is no file")):
+    np.save(tmp_path / "array.npz", canaries.rows)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "c.npz").read_bytes()[:-40])
+    needs = "needs rows, candidates and planted"
+    for name, message in (
+        ("bad.npz", needs),
+        ("array.npz.npy", needs),
+        ("cut.npz", needs),
+        ("none.npz", "there is no file"),
+    ):
         with pytest.raises(InputError, match=message):
             Canaries.load(tmp_path / name)
     np.savez(tmp_path / "f.npz", **bare | {"planted": canaries.planted + 0.5})
@@ -92,12 +109,38 @@ def test_the_secret_file(tmp_path):
         ({"candidates": [[0, 9], [1, 2]]}, "class numbers 0 to 2"),
         ({"candidates": [[0], [1]]}, "two or more"),
         ({"planted": [0]}, "of one length"),
+        ({"rows": [[1, 2]]}, "one row number a canary"),
+        ({"rows": 1}, "one row number a canary"),
+        ({"true": [2, 9]}, "true labels are class numbers 0 to 2"),
+        ({"true": [2, -1]}, "true labels are class numbers 0 to 2"),
+        ({"true": [2, 1]}, "none of its candidates"),
+        ({"true": [2]}, "one a canary"),
+        ({"true": [2.0, 0.0]}, "whole numbers"),
+        ({"ids": [["a", "b"], ["c", "d"]]}, "of one length"),
+        ({"ids": ["a", "a"]}, "differ from each other"),
+        ({"ids": [0.5, 1.5]}, "whole numbers or text"),
+        ({"data_rows": 2}, "some canaries are not among the 2 rows"),
+        ({"data_rows": [1, 2]}, "holds no canaries"),
     ],
 )
-def test_impossible_canaries(changes, message):
-    given = {"rows": [1, 2], "candidates": [[0, 1], [1, 2]], "planted": [0, 2]} | changes
+def test_impossible_canaries(tmp_path, changes, message):
+    given = {"rows": [1, 2], "candidates": [[0, 1], [1, 2]], "planted": [0, 2], "num_classes": 3} | changes
+    if not given["rows"]:
+        given["rows"] = np.zeros(0, np.int64)
+    np.savez(tmp_path / "c.npz", **given)
     with pytest.raises(InputError, match=message):
-        Canaries(**{name: np.array(value, dtype=np.int64) for name, value in given.items()}, num_classes=3)
+        Canaries.load(tmp_path / "c.npz")
+
+
+def test_nothing_tells_what_was_planted():
+    labels = PrivateLabels(np.arange(2000) % 5, 5)
+    fair, wrong = drawn(5, classes=7), Canaries.draw_wrong(5, labels=[labels], entropy=SeededEntropy(0))
+    assert repr(fair) == "Canaries(5 of 2 candidates, 7 classes; labels hidden)"
+    assert repr(wrong) == "Canaries(5 of 4 candidates, 5 classes, with the true labels; labels hidden)"
+    assert (pickle.loads(pickle.dumps(fair)).planted == fair.planted).all()
+    for spread in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="cannot be pickled or copied"):
+            spread(wrong)
 
 
 @pytest.mark.parametrize(("count", "candidates"), [(0, 2), (11, 2), (5, 1), (5, 4)])
@@ -205,3 +248,167 @@ def test_files_that_would_overwrite_each_other(table, tmp_path):
         plant_file(tmp_path / "pets.parquet", tmp_path / "p.csv", tmp_path / "c.npz", **given)
     with pytest.raises(InputError, match="not among the 300 rows"):
         plant_file(tmp_path / "pets.parquet", tmp_path / "p.parquet", tmp_path / "c.npz", among=(0, 301), **given)
+
+
+# ── a planting has a name, and the ledger knows it ──
+
+
+def options(tmp_path, **changes):
+    given = {
+        "label": "y",
+        "classes": Classes(3),
+        "epsilon": 1.0,
+        "id_column": "uid",
+        "ledger": tmp_path / "l",
+    } | changes
+    return ReleaseOptions(**given)
+
+
+def planting(tmp_path, name, **changes):
+    given = {"label": "y", "classes": Classes(3), "count": 20, "id_column": "uid"} | changes
+    return plant_file(tmp_path / "pets.parquet", tmp_path / f"{name}.parquet", tmp_path / f"{name}.npz", **given)
+
+
+def test_canaries_that_were_planted_after_a_release_are_not_in_it(table, tmp_path):
+    """The first release knows nothing of them: it is not what was asked for, and an audit of it would say ε ≥ 0."""
+    release_file(tmp_path / "pets.parquet", tmp_path / "r.parquet", options(tmp_path))
+    planting(tmp_path, "p")
+    with pytest.raises(AlreadyReleasedError, match=r"the canaries \(these rows were released before without them"):
+        release_file(tmp_path / "p.parquet", tmp_path / "s.parquet", options(tmp_path))
+    assert not (tmp_path / "s.parquet").exists()
+    paid = options(tmp_path, again="charge", budget=2.0, raise_budget=True)
+    assert release_file(tmp_path / "p.parquet", tmp_path / "s.parquet", paid)["charged"]
+    again = release_file(
+        tmp_path / "p.parquet", tmp_path / "t.parquet", options(tmp_path)
+    )  # the same canaries: the same again
+    assert not again["charged"]
+    assert (tmp_path / "s.parquet").read_bytes() == (tmp_path / "t.parquet").read_bytes()
+
+
+def test_every_planting_is_another_request(table, tmp_path):
+    names = [planting(tmp_path, name).canaries.planting for name in ("p", "q")]
+    assert len(set(names)) == 2
+    assert pq.read_schema(tmp_path / "p.parquet").metadata[b"labeldp.planting"].decode() == names[0]
+    release_file(tmp_path / "p.parquet", tmp_path / "r.parquet", options(tmp_path))
+    for other in ("q", "pets"):  # other canaries, and none
+        with pytest.raises(AlreadyReleasedError, match="differs in the canaries"):
+            release_file(tmp_path / f"{other}.parquet", tmp_path / "s.parquet", options(tmp_path))
+    (record,) = Ledger(tmp_path / "l").book().releases.values()
+    assert record.request["planting"] == names[0]
+    assert names[0].encode() not in (tmp_path / "r.parquet").read_bytes()  # nothing for the feature owner
+
+
+def test_a_request_without_canaries_is_what_it_was_before(table, tmp_path):
+    release_file(tmp_path / "pets.parquet", tmp_path / "r.parquet", options(tmp_path))
+    (record,) = Ledger(tmp_path / "l").book().releases.values()
+    assert sorted(record.request) == ["entropy", "label", "label_names", "mechanism", "shuffle"]
+
+
+def test_a_planted_file_under_a_name_that_the_ledger_does_not_know(table, tmp_path):
+    release_file(tmp_path / "pets.parquet", tmp_path / "r.parquet", options(tmp_path, data_set="visits"))
+    planting(tmp_path, "p")
+    with pytest.raises(RefusedError, match="Plant the canaries again with --data-set visits"):
+        release_file(tmp_path / "p.parquet", tmp_path / "s.parquet", options(tmp_path))
+    with pytest.raises(InputError, match=r"plant again .* with --data-set visits"):
+        plant_file(
+            tmp_path / "p.parquet", tmp_path / "q.parquet", tmp_path / "q.npz", label="y", classes=Classes(3), count=5, data_set="visits"
+        )  # fmt: skip
+    planting(tmp_path, "v", data_set="visits")
+    with pytest.raises(AlreadyReleasedError, match="the canaries"):
+        release_file(tmp_path / "v.parquet", tmp_path / "s.parquet", options(tmp_path))
+
+
+# ── what is planted fits the column, and what fails leaves nothing behind ──
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes", "wide"),
+    [
+        (pa.int8(), Classes(200), pa.int16()),
+        (pa.uint8(), Classes(200), pa.uint8()),
+        (pa.uint8(), Classes(40_000), pa.int32()),
+        (pa.bool_(), Classes(2), pa.bool_()),
+        (pa.bool_(), Classes(3), pa.int16()),
+        (pa.float32(), Classes(200), pa.float32()),
+        (pa.dictionary(pa.int32(), pa.int8()), Classes(200), pa.int16()),
+        (pa.int8(), Classes(3, ("0", "1", "1000")), pa.int16()),
+        (pa.int8(), Classes(3, ("0", "1", "many")), pa.string()),
+    ],
+)
+def test_a_column_is_widened_for_labels_that_it_cannot_hold(tmp_path, kind, classes, wide):
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    column = pa.array([0, 1] * 200).cast(plain)
+    pq.write_table(pa.table({"y": column.dictionary_encode() if plain != kind else column}), tmp_path / "y.parquet")
+    done = plant_file(
+        tmp_path / "y.parquet", tmp_path / "p.parquet", tmp_path / "c.npz", label="y", classes=classes, count=300
+    )
+    written = pq.read_table(tmp_path / "p.parquet").column("y").combine_chunks()
+    assert written.type == wide
+    codes = classes.encode(written, 0).reveal()
+    np.testing.assert_array_equal(codes[done.canaries.rows], done.canaries.planted)
+    others = np.setdiff1d(np.arange(400), done.canaries.rows)
+    np.testing.assert_array_equal(codes[others], others % 2)
+
+
+def test_a_failure_leaves_no_secret_behind(table, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("labeldp.audit.plant._write", full)
+        with pytest.raises(InputError, match="not enough room"):
+            planting(tmp_path, "p")
+    assert not list(tmp_path.glob("p.*"))
+    assert len(planting(tmp_path, "p").canaries) == 20  # the same command again
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([*range(9), 4], "row 9 has the same id as row 4"),
+        (["a", None, *"bcdefghi"], "row 1 has no id"),
+        ([i / 2 for i in range(10)], "whole numbers or text"),
+    ],
+)
+def test_ids_that_do_not_name_rows(tmp_path, ids, message):
+    pq.write_table(pa.table({"uid": ids, "y": [0, 1] * 5}), tmp_path / "y.parquet")
+    with pytest.raises(InputError, match=message):
+        plant_file(
+            tmp_path / "y.parquet", tmp_path / "p.parquet", tmp_path / "c.npz", label="y", classes=Classes(2), count=3, id_column="uid"
+        )  # fmt: skip
+    assert not (tmp_path / "c.npz").exists()
+
+
+# ── what to tell the feature owner ──
+
+
+@pytest.mark.parametrize("wrong_only", [False, True])
+def test_the_printed_share_corrects_an_accuracy(tmp_path, cli, wrong_only):
+    """A third of 30,000 labels planted; predictions right 70% of the time. Seeded but for the draw: 6 standard errors of 0.004."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 4, 30_000)
+    predictions = np.where(rng.random(len(true)) < 0.7, true, (true + rng.integers(1, 4, len(true))) % 4)
+    pq.write_table(pa.table({"y": true}), tmp_path / "y.parquet")
+    _, out, _ = cli(
+        "canaries", "plant", tmp_path / "y.parquet", "--label", "y", "--classes", "4", "--count", "10000", "--out", tmp_path / "p.parquet",
+        "--secret", tmp_path / "c.npz", "--json", *(["--wrong-only"] if wrong_only else []),
+    )  # fmt: skip
+    share = json.loads(out)["canary_share"]
+    assert share == pytest.approx(4 / 9 if wrong_only else 1 / 3)
+    planted = pq.read_table(tmp_path / "p.parquet").column("y").to_numpy()
+    seen = estimate_accuracy(NoPrivacy(4), planted.astype(np.uint8), predictions)
+    accuracy = (predictions == true).mean()
+    assert seen.accuracy < accuracy - 0.1
+    assert abs(seen.without_canaries(share, 4).accuracy - accuracy) < 0.025
+
+
+def test_the_share_is_that_of_the_rows_it_was_planted_in(table, tmp_path, cli):
+    plant = ("canaries", "plant", tmp_path / "pets.parquet", "--label", "y", "--classes", "3")
+    _, out, _ = cli(
+        *plant, "--count", "50", "--rows", "100:300", "--out", tmp_path / "p.parquet", "--secret", tmp_path / "c.npz"
+    )
+    assert "--canary-share 0.25 if it is estimated from rows 100:300" in out
+    assert "(share 0)" in out
+    assert "among all rows it is 0.166667" in out
+    _, out, _ = cli(*plant, "--count", "300", "--out", tmp_path / "q.parquet", "--secret", tmp_path / "d.npz")
+    assert "nothing can be corrected" in out

@@ -2,7 +2,13 @@
 
 import json
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
+
+from labeldp import Ledger
+from labeldp.audit.canaries import Canaries
+from labeldp.data.bundled import load
 
 
 @pytest.mark.parametrize(("mechanism", "delta"), [("subset", 0.0), ("gaussian", 1e-5)])
@@ -28,3 +34,54 @@ def test_a_runs_directory_is_audited(tmp_path, cli, mechanism, delta):
     code, _, said = cli("audit", run, "--method", "paper")
     assert code == 2
     assert "--wrong-only" in said
+
+
+def test_seeded_gaussian_noise_is_audited_at_the_mechanisms_delta(tmp_path, cli):
+    """The certificate of seeded noise is void, and names no δ; the noise has one all the same."""
+    options = ("--epsilon", 2, "--mechanism", "gaussian", "--epochs", 1, "--canaries", 30, "--insecure-seed", 1)
+    code, out, err = cli("train", "--dataset", "digits", *options, "--out", tmp_path / "run", "--json")
+    assert code == 0, err
+    summary = json.loads(out)
+    assert summary["certificate"]["delta"] is None
+    assert {found["delta"] for found in summary["audit"].values()} == {1e-5}
+
+
+def test_a_runs_model_is_known_to_come_from_its_release(tmp_path, cli):
+    run = tmp_path / "run"
+    options = ("--epsilon", 2, "--mechanism", "gaussian", "--epochs", 1, "--canaries", 30)
+    assert cli("train", "--dataset", "digits", *options, "--out", run)[0] == 0
+    canaries = Canaries.load(run / "canaries.npz")
+    assert (canaries.data_set, canaries.data_rows) == ("digits", len(np.load(run / "probabilities.npy")))
+    (record,) = Ledger(run / "labels.ledger").book().releases.values()
+    assert record.request["planting"] == canaries.planting
+    code, out, _ = cli("audit", run, "--method", "gaussian", "--json")
+    assert [look["attack"] for look in json.loads(out)["looks"]] == ["model", "release"]
+    # The same by way of `predict`, whose file says what it comes from, and that its ids are row numbers.
+    np.save(tmp_path / "x.npy", load("digits", None).features)
+    assert cli("predict", run, "--features", tmp_path / "x.npy", "--out", tmp_path / "s.parquet")[0] == 0
+    assert json.loads(pq.read_schema(tmp_path / "s.parquet").metadata[b"labeldp"])["named"] is False
+    files = ("--canaries", run / "canaries.npz", "--release", run / "released.parquet", "--delta", "1e-5")
+    code, again, err = cli("audit", tmp_path / "s.parquet", *files, "--method", "gaussian", "--json")
+    assert (code, json.loads(again)) == (0, json.loads(out)), err
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"release": "0" * 64}))
+    code, _, err = cli("audit", run, "--method", "gaussian")
+    assert (code, "another release" in err) == (2, True)
+
+
+def test_what_train_says_of_its_canaries(tmp_path, cli):
+    def trained(name, *more):
+        return cli("train", "--dataset", "digits", "--epsilon", 2, "--epochs", 1, "--out", tmp_path / name, *more)
+
+    code, _, err = trained("run", "--canaries", 9)
+    assert (code, "9 canaries can prove next to nothing" in err, "of the rows" in err) == (0, True, False)
+    code, _, err = trained("many", "--canaries", 60)
+    assert (code, "% of the rows are canaries; above 2% the model itself suffers" in err) == (0, True)
+    for more, message in (
+        (("--canaries", 0), "--canaries is from 1 to"),
+        (("--canaries", 10**6), "--canaries is from 1 to"),
+        (("--canaries", 10, "--candidates", 0), "--candidates is from 2 to"),
+        (("--candidates", 10), "each of the --canaries"),
+    ):
+        code, _, err = trained("refused", *more)
+        assert (code, message in err, "--count" in err) == (2, True, False), err

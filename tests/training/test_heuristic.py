@@ -29,6 +29,9 @@ def test_the_same_canaries_are_planted_at_once_and_apart(tmp_path, cli):
     assert len(before) == 4
     assert json.loads(cli(*command)[1]) == found  # nothing is trained again
     assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert whole.data_set == "digits"
+    code, _, said = cli(*command[:7], "--canaries", 10**6, *command[9:-2], tmp_path / "more")
+    assert (code, "--canaries is at most" in said) == (2, True)
     code, _, said = cli(*command, "--seed", 1)
     assert code == 2
     assert "--out" in said

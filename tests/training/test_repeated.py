@@ -9,21 +9,97 @@ from labeldp.training.repeated import Game, repeat
 
 
 def test_games_are_played_once_and_prove_what_they_prove(tmp_path):
-    game = Game("digits", None, "none", epochs=1)
-    first = repeat(game, tmp_path / "games", 8, processes=1)
-    assert (first.attack, first.correct, first.guesses, first.certificate) == ("release", 8, 8, None)
-    lines = (tmp_path / "games" / "games.jsonl").read_text()
-    with (tmp_path / "games" / "games.jsonl").open("a") as file:
-        file.write('{"coin": 1, "mo\n')  # a kill cut it short
+    game, path = Game("digits", None, "none", epochs=1), tmp_path / "games" / "games.jsonl"
+    first = repeat(game, tmp_path / "games", 12, processes=1)
+    assert (first.attack, first.correct, first.guesses, first.certificate) == ("release", 12, 12, None)
+    lines = path.read_text().splitlines(keepends=True)
+    assert {json.loads(line)["coin"] for line in lines} <= {0, 1}
+    path.write_text("".join(lines[:10]) + '{"coin": 1, "mo')  # a kill cut it short
     whole = repeat(game, tmp_path / "games", 12, processes=1)
-    assert (whole.correct, whole.canaries) == (12, 12)
-    assert (tmp_path / "games" / "games.jsonl").read_text().startswith(lines)
-    assert whole.epsilon_low > first.epsilon_low
+    again = path.read_text().splitlines(keepends=True)
+    assert again[:10] == lines[:10]
+    assert again[10] == '{"coin": 1, "mo\n'  # ended, not run into by the next game
+    assert len(again) == 13
+    assert (whole.correct, whole.canaries, whole.epsilon_low) == (12, 12, first.epsilon_low)
+    assert repeat(game, tmp_path / "games", 12, processes=1) == whole  # nothing is played again
+    assert path.read_text().splitlines(keepends=True) == again
     assert json.loads((tmp_path / "games" / "summary.json").read_text()) == whole.to_json()
-    coins = {json.loads(line)["coin"] for line in lines.splitlines()}
-    assert coins <= {0, 1}
     with pytest.raises(InputError, match="another game"):
         repeat(Game("digits", None, "none", epochs=2), tmp_path / "games", 12, processes=1)
+
+
+def test_the_number_of_games_is_fixed_by_the_first_start(tmp_path, cli):
+    """Who looks every 50 of 2,000 games, and stops when it suits, exceeds the true ε in 13% of cases, not in 5%."""
+    command = (
+        "audit-repeat",
+        "--dataset",
+        "digits",
+        "--mechanism",
+        "none",
+        "--epochs",
+        1,
+        "--processes",
+        1,
+        "--out",
+        tmp_path / "g",
+    )
+    assert cli(*command, "--trainings", 2)[0] == 0
+    before = (tmp_path / "g" / "games.jsonl").read_text()
+    for trainings in (3, 1):
+        code, _, err = cli(*command, "--trainings", trainings)
+        assert (code, "begun for 2 trainings, which is fixed" in err, "--out" in err) == (2, True, True)
+    code, _, err = cli(*command, "--trainings", 0)
+    assert (code, "at least 1" in err) == (2, True)
+    assert (tmp_path / "g" / "games.jsonl").read_text() == before
+    (tmp_path / "g" / "config.json").write_text("{}")  # begun before the number was kept
+    assert "without a number of trainings" in cli(*command, "--trainings", 2)[2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"coin": 1}',
+        "[]",
+        '{"coin": 2, "model": 1.0, "release": 1.0}',
+        '{"coin": 1, "model": "a", "release": 1.0}',
+        '{"coin": 1, "model": NaN, "release": 1.0}',
+    ],
+)
+def test_lines_that_are_no_games(tmp_path, line):
+    game = Game("digits", None, "none", epochs=1)
+    repeat(game, tmp_path, 1, processes=1)
+    (tmp_path / "games.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match="no game"):
+        repeat(game, tmp_path, 1, processes=1)
+
+
+def test_labels_and_confidence_are_the_users(tmp_path, cli):
+    command = (
+        "audit-repeat",
+        "--dataset",
+        "digits",
+        "--mechanism",
+        "none",
+        "--epochs",
+        1,
+        "--processes",
+        1,
+        "--trainings",
+        1,
+        "--out",
+    )
+    code, out, _ = cli(*command, tmp_path / "g", "--labels", "7,3", "--confidence", "0.999", "--json")
+    assert (code, json.loads(out)["confidence"]) == (0, 0.999)
+    assert json.loads((tmp_path / "g" / "config.json").read_text())["game"]["labels"] == [7, 3]
+    for more, message in (
+        (("--labels", "7"), "two class numbers"),
+        (("--labels", "7,7"), "two different classes"),
+        (("--labels", "-1,7"), "two different classes"),
+        (("--labels", "7,10"), "two different classes"),
+        (("--confidence", "95"), "between 0 and 1"),
+    ):
+        code, _, err = cli(*command, tmp_path / "h", *more)
+        assert (code, message in err) == (2, True), err
 
 
 def test_a_mechanism_is_not_refuted_and_processes_agree(tmp_path):

@@ -31,7 +31,7 @@ class Attack(Protocol):
         """What a result calls it."""
 
     def scores(self, rows: Numbers) -> Floats:
-        """One row for each canary's row in the data set, one column a class; higher means more likely planted."""
+        """One row for each canary, one column a class; higher means more likely planted. `rows` are its places in what is seen."""
 
 
 def guess(attack: Attack, rows: Numbers, candidates: Numbers) -> Guesses:
@@ -131,15 +131,13 @@ class ReleaseAttack:
     """
 
     release: Release
-    positions: Numbers
     name: str = "release"
 
     def scores(self, rows: Numbers) -> Floats:
-        """The evidence; zero for rows that were not released."""
-        positions = self.positions[rows]
+        """The evidence at these positions of the release; zero where one is −1: that row was not released."""
         evidence = np.zeros((len(rows), self.release.mechanism.num_classes))
-        released = positions >= 0
-        evidence[released] = self.release.evidence(positions[released])
+        released = rows >= 0
+        evidence[released] = self.release.evidence(rows[released])
         return evidence
 
 

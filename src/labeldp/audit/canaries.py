@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +21,18 @@ from labeldp.release.place import place_file
 Numbers = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 22
+_OPTIONAL = ("ids", "true", "data_set", "data_rows", "planting")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Canaries:
     """N rows of a data set, the K candidate labels of each, and which of them was planted.
 
     Both draws are uniform and look at no label: candidates from all C classes, the planted one from the candidates. So before
     anything is trained, each candidate is planted with probability 1/K whatever else is known, and what an audit says depends on no
     label that nobody has paid for.
+
+    `data_set` and `data_rows` say in what they were planted, `planting` names that act: another one makes other labels of the same rows.
     """
 
     rows: Numbers
@@ -35,31 +41,53 @@ class Canaries:
     num_classes: int
     ids: npt.NDArray[Any] | None = None
     true: Numbers | None = None  # the labels that were replaced: only where the paper's way is asked for
+    data_set: str | None = None
+    data_rows: int | None = None
+    planting: str | None = None
 
     def __post_init__(self) -> None:
-        n = len(self.rows)
         check_num_classes(self.num_classes)
+        if self.rows.ndim != 1:
+            raise InputError(f"rows is one row number a canary; got shape {self.rows.shape}.")
+        n = len(self.rows)
         if n == 0:
             raise InputError("there are no canaries.")
         if self.candidates.ndim != 2 or self.candidates.shape[0] != n or self.candidates.shape[1] < 2:
             raise InputError("each canary has two or more candidate labels, a row of `candidates` each.")
-        if self.planted.shape != (n,) or (self.ids is not None and len(self.ids) != n):
+        if self.planted.shape != (n,) or (self.ids is not None and self.ids.shape != (n,)):
             raise InputError("rows, candidates, planted labels (and ids) must be of one length.")
         if self.candidates.min() < 0 or self.candidates.max() >= self.num_classes or self.rows.min() < 0:
             raise InputError(f"candidates are class numbers 0 to {self.num_classes - 1}, rows are not negative.")
         if len(np.unique(self.rows)) != n:
             raise InputError("a row can be a canary only once.")
+        if self.data_rows is not None and self.rows.max() >= self.data_rows:
+            raise InputError(f"some canaries are not among the {self.data_rows:,} rows that they were planted in.")
+        if self.ids is not None and (self.ids.dtype.kind not in "iuU" or len(np.unique(self.ids)) != n):
+            raise InputError("ids are whole numbers or text, and those of the canaries differ from each other.")
         ordered = np.sort(self.candidates, axis=1)
         if (ordered[:, 1:] == ordered[:, :-1]).any():
             raise InputError("the candidates of a canary must differ from each other.")
         if self.true is not None and (self.true.shape != (n,) or (self.candidates == self.true[:, None]).any()):
             raise InputError("where true labels are kept, there is one a canary, and it is none of its candidates.")
+        if self.true is not None and not 0 <= self.true.min() <= self.true.max() < self.num_classes:
+            raise InputError(f"true labels are class numbers 0 to {self.num_classes - 1}; some are not.")
         if not (self.candidates == self.planted[:, None]).any(axis=1).all():
             wrong = int(np.argmin((self.candidates == self.planted[:, None]).any(axis=1)))
             raise InputError(f"canary {wrong} has a planted label that is not among its candidates.")
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        kept = ", with the true labels" if self.true is not None else ""
+        return f"Canaries({len(self):,} of {self.candidates.shape[1]} candidates, {self.num_classes} classes{kept}; labels hidden)"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        if self.true is not None:
+            raise TypeError(
+                "canaries that know true labels cannot be pickled or copied: `save` them, and `load` the file where they are needed."
+            )
+        return super().__reduce_ex__(protocol)
 
     @classmethod
     def draw(
@@ -104,6 +132,10 @@ class Canaries:
         which = below(entropy, classes - 1, count).astype(np.int64)
         return cls(drawn.rows, wrong, wrong[np.arange(count), which], classes, true=true)
 
+    def planted_in(self, data_set: str, rows: int) -> Canaries:
+        """These canaries, as planted in so many rows of a data set; with a fresh name for the planting."""
+        return replace(self, data_set=data_set, data_rows=rows, planting=secrets.token_hex(16))
+
     def part(self, chosen: Numbers) -> Canaries:
         """Some of them."""
         ids, true = (None if values is None else values[chosen] for values in (self.ids, self.true))
@@ -130,21 +162,25 @@ class Canaries:
         """For the owner's eyes: whoever has this file knows the planted labels."""
         arrays: dict[str, Any] = {"rows": self.rows, "candidates": self.candidates, "planted": self.planted}
         arrays["num_classes"] = np.int64(self.num_classes)
-        arrays |= {name: value for name, value in (("ids", self.ids), ("true", self.true)) if value is not None}
+        arrays |= {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name) is not None}
         place_file(path, lambda file: np.savez_compressed(file, **arrays), private=True)
 
     @classmethod
     def load(cls, path: Path) -> Canaries:
         """As `save` wrote it; `num_classes` may be missing, and is then as many as the candidates show at least."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             rows, candidates, planted = (arrays[name] for name in ("rows", "candidates", "planted"))
-            whole = all(array.dtype.kind in "iu" for array in (rows, candidates, planted))
+            true, data_rows = arrays.get("true"), arrays.get("data_rows")
+            given = [array for array in (rows, candidates, planted, true, data_rows) if array is not None]
+            whole = all(array.dtype.kind in "iu" for array in given)
             classes = int(arrays["num_classes"]) if "num_classes" in arrays else max(2, int(candidates.max()) + 1)
+            texts = {name: str(arrays[name][()]) for name in ("data_set", "planting") if name in arrays}
+            of = int(data_rows) if data_rows is not None else None
         except FileNotFoundError:
             raise InputError(f"there is no file {path}.") from None
-        except (OSError, ValueError, EOFError, TypeError, KeyError):
+        except (OSError, ValueError, EOFError, TypeError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error):
             raise InputError(f"{path} holds no canaries: it needs rows, candidates and planted (.npz).") from None
         if not whole:
             raise InputError(f"{path} must hold whole numbers.")
@@ -154,7 +190,9 @@ class Canaries:
             planted.astype(np.int64),
             classes,
             arrays.get("ids"),
-            arrays["true"].astype(np.int64) if "true" in arrays else None,
+            true.astype(np.int64) if true is not None else None,
+            data_rows=of,
+            **texts,
         )
 
 

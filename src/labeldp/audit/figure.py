@@ -70,9 +70,15 @@ def memorization_figure(
     return violins(lambda: ((planted, others) for _, planted, others in comparisons(*arrays)), title=title)
 
 
-def canary_figure(probabilities: npt.NDArray[np.float64], canaries: Canaries, *, title: str | None = None) -> Figure:
-    """Canaries of a fair draw. `probabilities` are those of all rows."""
-    said = np.take_along_axis(probabilities[canaries.rows], canaries.candidates, axis=1)
+def canary_figure(
+    probabilities: npt.NDArray[np.float64],
+    canaries: Canaries,
+    places: npt.NDArray[np.int64] | None = None,
+    *,
+    title: str | None = None,
+) -> Figure:
+    """Canaries of a fair draw. `probabilities` are those of all rows; `places` are the canaries' among them, if not their rows."""
+    said = np.take_along_axis(probabilities[canaries.rows if places is None else places], canaries.candidates, axis=1)
     planted = canaries.candidates == canaries.planted[:, None]
     block = said[planted], said[~planted].reshape(len(said), -1)
     return violins(lambda: [block], title=title)

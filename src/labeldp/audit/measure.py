@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,22 +13,25 @@ from labeldp.audit.bounds import OneRunBound, one_run_exact
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.figure import canary_figure, memorization_figure
 from labeldp.audit.gaussian_bound import gaussian_one_run
-from labeldp.audit.paper import paper_interval
+from labeldp.audit.paper import FEW, FewCanariesWarning, few_canaries, paper_interval
+from labeldp.audit.places import places_in_release
 from labeldp.audit.result import GAUSSIAN, ONE_RUN, PAPER, AuditResult, Look
-from labeldp.audit.scores import checked_probabilities
+from labeldp.audit.scores import by_row_number, checked_probabilities
 from labeldp.audit.thresholds import Bonferroni, ThresholdBound, ThresholdStrategy
 from labeldp.errors import InputError
-from labeldp.mechanisms import Gaussian, NoPrivacy
+from labeldp.mechanisms import Gaussian, Laplace, NoPrivacy
 from labeldp.release.core import Release
 
-FEW = 10
+Numbers = npt.NDArray[np.int64]
 
 
 def audit(
     probabilities: npt.ArrayLike | None,
     canaries: Canaries,
     *,
+    places: Numbers | None = None,
     release: Release | None = None,
+    from_release: bool | None = None,
     attacks: Sequence[Attack] | None = None,
     delta: float = 0.0,
     confidence: float = 0.95,
@@ -38,10 +42,12 @@ def audit(
     """A lower bound on ε from guessing which labels were planted.
 
     probabilities  the model's, one row for each row of the data set (or None, with a release alone)
+    places         where the canaries are among the probabilities, and in the attacks' tables. Default: their rows in the data set
     release        adds the attacker who sees the release itself
-    attacks        others than these two, say a `CalibratedAttack`
+    from_release   whether the model saw these labels through this release and in no other way; None: nobody knows
+    attacks        others than that on the model, say a `CalibratedAttack`
     delta          the certificate's δ
-    method         "one-run" (assumes nothing), or "gaussian" for releases of Gaussian noise
+    method         "one-run" (assumes nothing), or "gaussian" for releases of Gaussian noise and models that are known to come from them
 
     The strongest of all attacks and thresholds counts, after dividing 1 − confidence among them.
     """
@@ -52,14 +58,23 @@ def audit(
             f"method is one-run or gaussian; got {method!r}. (The paper's has its own function, `audit_paper`.)"
         )
     table = checked_probabilities(probabilities, logits=logits) if probabilities is not None else None
-    tried = list(attacks) if attacks is not None else []
+    where = _placed(table, canaries, places)
+    notes = _warnings(canaries)
+    tried: list[tuple[Attack, Numbers]] = [
+        (attack, places_in_release(attack.release, canaries) if isinstance(attack, ReleaseAttack) else where)
+        for attack in attacks or ()
+    ]
     if attacks is None and table is not None:
-        tried.append(ModelAttack(table))
+        tried.append((ModelAttack(table), where))
+    if release is not None and from_release is not True and tried:
+        notes += _strangers(tried, method, from_release)
     if release is not None:
-        tried.append(ReleaseAttack(release, _positions(release, canaries)))
+        released = places_in_release(release, canaries)
+        tried.append((ReleaseAttack(release), released))
+        if (missing := int((released < 0).sum())) > 0:
+            notes.append(f"{missing:,} of {len(canaries):,} canaries are not in this release.")
     if not tried:
         raise InputError("an audit needs the model's probabilities, a release, or both.")
-    _check_fit(table, canaries)
     if release is not None and delta < (promised := promised_delta(release)):
         raise InputError(
             f"this release promises (ε, δ) with δ = {promised:g}: audit it at that δ (--delta); at a smaller one it promises no such ε."
@@ -68,9 +83,9 @@ def audit(
     if method == "gaussian" and delta <= 0:
         raise InputError("the Gaussian method states ε at a δ: give one (--delta 1e-5).")
     alpha = (1 - confidence) / len(tried)
-    looks = [(attack.name, _looked(attack, canaries, thresholds, delta, alpha, bound)) for attack in tried]
+    looks = [(attack.name, _looked(attack, at, canaries, thresholds, delta, alpha, bound)) for attack, at in tried]
     name, best = max(looks, key=lambda look: (look[1].epsilon, look[1].guesses))
-    secure = release.guarantee if release is not None else None
+    secure = release.guarantee if release is not None and from_release is not False else None
     return AuditResult(
         epsilon_low=best.epsilon,
         epsilon_high=None,
@@ -87,15 +102,18 @@ def audit(
         threshold=best.share,
         looks=tuple(Look(n, b.epsilon, b.guesses, b.correct, b.abstained, b.alpha) for n, b in looks),
         certificate=secure.epsilon if secure is not None else None,
-        warnings=_warnings(canaries),
-        _plot=None if table is None else lambda: canary_figure(table, canaries),
+        warnings=tuple(notes),
+        _plot=None if table is None else lambda: canary_figure(table, canaries, where),
     )
 
 
 def audit_paper(confidences: npt.ArrayLike, true_label: npt.ArrayLike, canary_label: npt.ArrayLike) -> AuditResult:
     """The paper's attack and interval, for comparing with it; see `labeldp.audit.paper`."""
-    found = paper_interval(confidences, true_label, canary_label)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewCanariesWarning)  # the result says it
+        found = paper_interval(confidences, true_label, canary_label)
     table = np.asarray(confidences)
+    few = (few_canaries(len(table)),) if len(table) < FEW else ()
     return AuditResult(
         epsilon_low=found.epsilon_low,
         epsilon_high=found.epsilon_high,
@@ -110,16 +128,40 @@ def audit_paper(confidences: npt.ArrayLike, true_label: npt.ArrayLike, canary_la
         candidates=table.shape[1] - 1,
         attack="paper",
         threshold=found.threshold,
+        warnings=(
+            *few,
+            "the paper's attack looks at true labels: unless these are public, this result is for you alone.",
+        ),
         _plot=lambda: memorization_figure(confidences, true_label, canary_label),
     )
 
 
+def _strangers(tried: list[tuple[Attack, Numbers]], method: str, from_release: bool | None) -> list[str]:
+    """What to say of a model that is not known to come from this release. The Gaussian curve is the release's, not the model's."""
+    if method != "gaussian":
+        if from_release is None:
+            return []
+        return [
+            "the model was trained on another release than this one: what is measured is of both together, and is not compared with "
+            "this one's certificate."
+        ]
+    if from_release is False:
+        raise InputError(
+            "the model was trained on another release than this one, whose Gaussian curve says nothing about it: name the release that it "
+            "was trained on (--release), or leave out --method gaussian."
+        )
+    tried.clear()
+    return [
+        "the probabilities are not known to come from this release, so its Gaussian curve is not applied to them: only who sees the "
+        "release is judged."
+    ]
+
+
 def _looked(
-    attack: Attack, canaries: Canaries, given: ThresholdStrategy | None, delta: float, alpha: float, bound: OneRunBound
-) -> ThresholdBound:
-    # Who sees the release is about as sure of every guess, and a second look would only cost.
-    strategy = given or (Bonferroni((1,)) if isinstance(attack, ReleaseAttack) else Bonferroni())
-    guesses = guess(attack, canaries.rows, canaries.candidates)
+    attack: Attack, places: Numbers, canaries: Canaries, given: ThresholdStrategy | None, delta: float, alpha: float, bound: OneRunBound
+) -> ThresholdBound:  # fmt: skip
+    strategy = given or _strategy(attack)
+    guesses = guess(attack, places, canaries.candidates)
     chosen = np.take_along_axis(canaries.candidates, guesses.choice[:, None], axis=1)[:, 0]
     return strategy.bound(
         guesses.sureness,
@@ -129,6 +171,15 @@ def _looked(
         alpha=alpha,
         method=bound,
     )
+
+
+def _strategy(attack: Attack) -> ThresholdStrategy:
+    """Who sees additive noise is surer of some guesses than of others. A released class or set makes all about as sure, and a second
+    look would only cost.
+    """
+    if isinstance(attack, ReleaseAttack) and not isinstance(attack.release.mechanism, (Laplace, Gaussian)):
+        return Bonferroni((1,))
+    return Bonferroni()
 
 
 def _gaussian(release: Release | None) -> OneRunBound:
@@ -147,29 +198,15 @@ def _gaussian(release: Release | None) -> OneRunBound:
     return bound
 
 
-def _positions(release: Release, canaries: Canaries) -> npt.NDArray[np.int64]:
-    """Where each row of the data set is in the release; −1 where it is not."""
-    if release.mechanism.num_classes <= int(canaries.candidates.max()):
-        raise InputError("the canaries have labels that the release's classes do not: they belong to other data.")
-    place = {str(name): position for position, name in enumerate(release.ids.tolist())}
-    by_id = canaries.ids is not None and release.header["ids"] is not None
-    names = canaries.ids if by_id and canaries.ids is not None else canaries.rows
-    found = np.full(int(canaries.rows.max()) + 1, -1, dtype=np.int64)
-    found[canaries.rows] = [place.get(str(name), -1) for name in names.tolist()]
-    if (found[canaries.rows] < 0).all():
-        raise InputError("none of the canaries is in this release: does it belong to the same data?")
-    return found
-
-
-def _check_fit(table: npt.NDArray[np.float64] | None, canaries: Canaries) -> None:
-    if table is None:
-        return
-    if canaries.rows.max() >= len(table):
-        raise InputError(
-            f"the canaries go up to row {int(canaries.rows.max()):,}, but there are {len(table):,} rows of probabilities: ask for all rows."
-        )
-    if canaries.candidates.max() >= table.shape[1]:
+def _placed(table: npt.NDArray[np.float64] | None, canaries: Canaries, places: Numbers | None) -> Numbers:
+    """Where the canaries are among the probabilities."""
+    if table is not None and canaries.candidates.max() >= table.shape[1]:
         raise InputError(f"the canaries have labels beyond the {table.shape[1]} classes of the probabilities.")
+    if places is None:
+        return canaries.rows if table is None else by_row_number(table, canaries)
+    if places.shape != (len(canaries),) or places.min() < 0 or (table is not None and places.max() >= len(table)):
+        raise InputError("places are the canaries' rows among the probabilities, one a canary.")
+    return places
 
 
 def promised_delta(release: Release) -> float:
@@ -177,7 +214,7 @@ def promised_delta(release: Release) -> float:
     return 0.0 if isinstance(release.mechanism, NoPrivacy) else release.mechanism.guarantee().delta
 
 
-def _warnings(canaries: Canaries) -> tuple[str, ...]:
+def _warnings(canaries: Canaries) -> list[str]:
     found = []
     if len(canaries) < FEW:
         found.append(f"{len(canaries)} canaries can prove next to nothing; plant hundreds.")
@@ -185,4 +222,4 @@ def _warnings(canaries: Canaries) -> tuple[str, ...]:
         found.append(
             "candidates were chosen by looking at true labels (--wrong-only), which nobody has paid for: this result is for you alone."
         )
-    return tuple(found)
+    return found

@@ -27,7 +27,20 @@ import numpy.typing as npt
 from labeldp.errors import InputError
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+FEW = 10
 _BLOCK = 4096  # canaries looked at together
+
+
+class FewCanariesWarning(UserWarning):
+    """An interval from so few canaries says next to nothing."""
+
+
+def few_canaries(count: int) -> str:
+    """What there is to say of so few."""
+    return (
+        f"the paper's interval is not to be relied on with fewer than {FEW} canaries; got {count}. The paper plants 1,000, and up to 50 "
+        "it discards even a perfect attack as a fluke."
+    )
 
 
 @dataclass(frozen=True)
@@ -141,13 +154,8 @@ def _intervals(
         raise InputError(f"thresholds are confidences, from 0 to 1; the paper's are {', '.join(map(str, THRESHOLDS))}.")
     table, true, label = check_confidences(confidences, true_label, canary_label)
     n, alternatives = len(table), table.shape[1] - 2
-    if n < 10:
-        warnings.warn(
-            f"the paper's interval is not to be relied on with fewer than 10 canaries; got {n}. The paper plants 1,000, and up to 50 "
-            "it discards even a perfect attack as a fluke.",
-            UserWarning,
-            stacklevel=3,
-        )
+    if n < FEW:
+        warnings.warn(few_canaries(n), FewCanariesWarning, stacklevel=3)
     guesses, correct = np.zeros((2, len(levels), n), np.int64)
     for rows, planted, others in comparisons(table, true, label):
         wins = (planted[:, None] > others).sum(axis=1)

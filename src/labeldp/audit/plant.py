@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from labeldp.audit.canaries import Canaries
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError
 from labeldp.release.classes import Classes
+from labeldp.release.hashing import is_id
 from labeldp.release.place import look_up, place_file
 from labeldp.release.source import TableSource
 from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
@@ -24,16 +27,29 @@ MOST_SHARE = 0.02
 
 @dataclass(frozen=True)
 class Planting:
-    """What was planted where; `share` of the rows tells the feature owner how to correct an accuracy."""
+    """What was planted where, among the rows `span` of `rows`."""
 
     canaries: Canaries
     rows: int
     data_set: str
+    span: tuple[int, int]
 
     @property
     def share(self) -> float:
         """Of all rows."""
         return len(self.canaries) / self.rows
+
+    @property
+    def correction(self) -> float:
+        """The `--canary-share` of an accuracy that is estimated from rows of the span (elsewhere it is 0).
+
+        A share s of labels that are uniform over all C classes makes Â = (1 − s)·A + s/C, which `--canary-share s` undoes. Planted among
+        the wrong labels only, a canary agrees with a prediction if that is wrong and the draw hit it: Â = (1 − s)·A + s·(1 − A)/(C − 1).
+        With s′ = s·C/(C − 1) that is (1 − s′)·A + s′/C: as if s′ of the labels had been drawn from all classes, s′/C of them true.
+        """
+        start, stop = self.span
+        share, classes = len(self.canaries) / (stop - start), self.canaries.num_classes
+        return share if self.canaries.true is None else share * classes / (classes - 1)
 
 
 def plant_file(
@@ -69,7 +85,8 @@ def plant_file(
     stated = stated_data_set(table)
     if stated and data_set not in (None, stated):
         raise InputError(
-            f"this file holds labels of the data set {stated!r}; under another name they would escape its budget."
+            f"this file holds labels of the data set {stated!r}; under another name they would escape its budget. If the ledger knows them "
+            f"as {data_set!r}, plant again in the file without canaries, with --data-set {data_set}."
         )
     source = TableSource(table, label, classes, id_column)
     rows, ids, parts = 0, [], []
@@ -79,6 +96,8 @@ def plant_file(
             parts.append(batch.labels)
         if batch.ids is not None:
             ids.append(batch.ids)
+    if rows == 0:
+        raise InputError("there are no labels: the input has no rows.")
     start, stop = among or (0, rows)
     if not 0 <= start < stop <= rows:
         raise InputError(f"rows {start}:{stop} are not among the {rows:,} rows (they count from 0).")
@@ -88,13 +107,33 @@ def plant_file(
     else:
         canaries = Canaries.draw(count, rows=where, num_classes=classes.count, candidates=candidates, entropy=entropy)
     if ids:
-        names = pa.chunked_array(ids).take(pa.array(canaries.rows)).combine_chunks()
+        names = _checked_ids(pa.chunked_array(ids)).take(pa.array(canaries.rows)).combine_chunks()
         canaries = replace(canaries, ids=_plain_ids(names))
     name = data_set or stated or Path(bare_name(labels)).stem
-    planted = _planted(table, label, classes, canaries)
+    canaries = canaries.planted_in(name, rows)
+    planted = _planted(table, label, classes, canaries, _label_values(table, label, classes))
     canaries.save(secret)  # first: a planted file of which nobody knows what was planted would be a damaged one
-    place_file(out, lambda file: _write(file, planted, name), private=True)
-    return Planting(canaries, rows, name)
+    try:
+        place_file(out, lambda file: _write(file, planted, canaries), private=True)
+    finally:
+        if look_up(out) is None:  # nothing was planted: the next try may have the name
+            secret.unlink(missing_ok=True)
+    return Planting(canaries, rows, name, (start, stop))
+
+
+def _checked_ids(ids: Any) -> Any:
+    """The id column, if it names every row by a name of its own."""
+    if ids.null_count:
+        raise InputError(f"row {pc.index(pc.is_null(ids), True).as_py()} has no id.")
+    if not is_id(ids.type):
+        raise InputError(f"ids must be whole numbers or text; the id column holds {ids.type}.")
+    if pc.count_distinct(ids).as_py() != len(ids):
+        codes = ids.combine_chunks().dictionary_encode().indices.to_numpy()
+        first = np.full(len(ids), -1)
+        first[codes[::-1]] = np.arange(len(ids))[::-1]
+        row = int(np.argmax(first[codes] != np.arange(len(ids))))
+        raise InputError(f"row {row} has the same id as row {first[codes[row]]}; ids must be unique.")
+    return ids
 
 
 def _plain_ids(names: Any) -> np.ndarray[Any, Any]:
@@ -102,29 +141,39 @@ def _plain_ids(names: Any) -> np.ndarray[Any, Any]:
     return np.array(values) if all(isinstance(v, int) for v in values) else np.array([str(v) for v in values])
 
 
-def _planted(table: Table, label: str, classes: Classes, canaries: Canaries) -> Iterator[Any]:
-    """The table's batches, labels replaced."""
-    names = np.array(classes.names or [str(i) for i in range(classes.count)])
+def _label_values(table: Table, label: str, classes: Classes) -> Any:
+    """What stands for each class in the label column: of its type, or of a wider one that can hold every class."""
+    kind = next(table.batches([label])).column(label).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    named = classes.names is not None or pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    values = pa.array(classes.names or list(map(str, range(classes.count))) if named else range(classes.count))
+    for wide in (kind, pa.int16(), pa.int32(), pa.int64(), pa.string()):
+        with suppress(pa.ArrowException, InputError):
+            held = values.cast(wide)
+            if np.array_equal(classes.encode(held, 0).reveal(), np.arange(classes.count)):  # as a release will read it
+                return held
+    raise InputError(f"the label column holds {kind}, which has no value for some of the declared classes.")
+
+
+def _planted(table: Table, label: str, classes: Classes, canaries: Canaries, values: Any) -> Iterator[Any]:
+    """The table's batches, labels replaced by their class's value."""
     place = table.columns.index(label)
     first = 0
     for batch in table.batches(table.columns, missing_is_text=classes.names or ()):
         inside = (canaries.rows >= first) & (canaries.rows < first + batch.num_rows)
-        column = batch.column(label)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        codes = canaries.planted[inside]
-        text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or classes.names is not None
-        new = pa.array(names[codes].tolist() if text else codes.tolist()).cast(column.type)
         mask = np.zeros(batch.num_rows, dtype=bool)
         mask[canaries.rows[inside] - first] = True
-        replaced = pa.compute.replace_with_mask(column, pa.array(mask), new)
-        yield batch.set_column(place, pa.field(label, column.type), replaced)
+        new = values.take(pa.array(canaries.planted[inside]))
+        replaced = pc.replace_with_mask(batch.column(label).cast(values.type), pa.array(mask), new)
+        yield batch.set_column(place, pa.field(label, values.type), replaced)
         first += batch.num_rows
 
 
-def _write(file: IO[bytes], batches: Iterator[Any], data_set: str) -> None:
+def _write(file: IO[bytes], batches: Iterator[Any], canaries: Canaries) -> None:
     first = next(batches)
-    schema = first.schema.with_metadata({b"labeldp.data_set": data_set.encode()})
+    said = {"labeldp.data_set": canaries.data_set, "labeldp.planting": canaries.planting}
+    schema = first.schema.with_metadata({name.encode(): str(value).encode() for name, value in said.items()})
     with pq.ParquetWriter(file, schema) as writer:
         writer.write_batch(first)
         for batch in batches:

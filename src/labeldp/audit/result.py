@@ -61,10 +61,10 @@ class AuditResult:
     def summary(self) -> str:
         """A few lines for people."""
         if self.method == "paper":
-            what = f"{self.epsilon_low:.4g} to {_text(self.epsilon_high)} ({self.confidence:.0%} interval of the paper)"
+            what = f"{self.epsilon_low:.4g} to {_text(self.epsilon_high)} ({percent(self.confidence)} interval of the paper)"
         else:
             at = f" at δ = {self.delta:g}" if self.delta else ""
-            what = f"≥ {self.epsilon_low:.4g}{at} ({self.confidence:.0%} confidence, {self.method})"
+            what = f"≥ {self.epsilon_low:.4g}{at} ({percent(self.confidence)} confidence, {self.method})"
         lines = [
             f"measured ε {what}",
             f"{self.correct:,} of {self.guesses:,} guesses right, {self.abstained:,} abstained; {self.canaries:,} "
@@ -72,7 +72,7 @@ class AuditResult:
             f"assumes {self.assumption}",
         ]
         if self.certificate is not None:
-            above = f", WHICH IS LESS: chance does that in {1 - self.confidence:.0%} of audits; if fresh canaries do it too, report it"
+            above = f", WHICH IS LESS: chance does that in {percent(1 - self.confidence)} of audits; if fresh canaries do it too, report it"
             lines.append(
                 f"certificate ε ≤ {self.certificate:.4g}" + (above if self.epsilon_low > self.certificate else "")
             )
@@ -86,6 +86,11 @@ class AuditResult:
         if self._plot is None:
             raise InputError("there is nothing to draw: this audit saw no model's probabilities.")
         save_figure(self._plot(), path)
+
+
+def percent(share: float) -> str:
+    """As many digits as it has: 99.9% is not 100%."""
+    return f"{100 * share:.10g}%"
 
 
 def _finite(value: float | None) -> float | None:

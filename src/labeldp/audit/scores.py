@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from labeldp.audit.canaries import Canaries
+from labeldp.audit.places import find
 from labeldp.errors import InputError
 
+if TYPE_CHECKING:
+    from labeldp.data.features import Features
+
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
 
 _ROUNDING = 1e-3  # of sums in half precision
 
@@ -42,11 +48,64 @@ def checked_probabilities(values: npt.ArrayLike, *, logits: bool = False) -> Flo
     return table
 
 
-def read_probabilities(path: Path, canaries: Canaries, *, logits: bool = False) -> tuple[Floats, Canaries]:
-    """Probabilities of all rows, and the canaries with `rows` pointing into them.
+def by_row_number(table: Floats, canaries: Canaries) -> Numbers:
+    """The canaries' places in a table of all rows of the data set, in its order."""
+    if canaries.data_rows is not None and len(table) != canaries.data_rows:
+        raise InputError(
+            f"there are {len(table):,} rows of probabilities, and the canaries were planted in {canaries.data_rows:,}: ask for all rows, "
+            "in their order, or for probabilities by id (Parquet)."
+        )
+    if canaries.rows.max() >= len(table):
+        raise InputError(f"some canaries are not among the {len(table):,} rows of probabilities: ask for all rows.")
+    return canaries.rows
 
-    .npy: in the order of the data set. Parquet, as `labeldp predict` writes it: joined by id, if the canaries have ids; else by
-    row number.
+
+@dataclass(frozen=True)
+class Scores:
+    """Probabilities of all rows, in the order of their file; where the canaries are among them; and what the file says of its model.
+
+    `ids` name the rows; without them, rows are those of the data set, in its order. `release` is the checksum of the release that
+    the model was trained on.
+    """
+
+    values: Floats
+    places: Numbers
+    ids: Any | None = None
+    release: str | None = None
+
+    def beside(self, other: Scores) -> Floats:
+        """Another file's probabilities of the canaries, where this one has them. An attack reads no other row."""
+        if other.values.shape[1] != self.values.shape[1]:
+            raise InputError(
+                f"the reference has {other.values.shape[1]} classes, the probabilities have {self.values.shape[1]}."
+            )
+        moved = np.full_like(self.values, 1 / self.values.shape[1])
+        moved[self.places] = other.values[other.places]
+        return moved
+
+    def features(self, given: Features) -> npt.NDArray[Any]:
+        """Features in the order of these rows: by id where they have ids, else by row number."""
+        if given.named and self.ids is not None:
+            places = find(self.ids, given.ids, "the features")
+            if (places < 0).any():
+                raise InputError(f"{int((places < 0).sum()):,} of the rows with probabilities have no features.")
+            return given.values[places]
+        if given.named or self.ids is not None:
+            by, other = ("by id", "by row number") if given.named else ("by row number", "by id")
+            raise InputError(
+                f"the features go {by} and the probabilities {other}: name the features' id column (--id), and have probabilities by id."
+            )
+        if len(given.values) != len(self.values):
+            raise InputError(
+                f"there are {len(given.values):,} rows of features for {len(self.values):,} of probabilities."
+            )
+        return given.values
+
+
+def read_scores(path: Path, canaries: Canaries, *, logits: bool = False) -> Scores:
+    """Probabilities of all rows, and where the canaries are among them.
+
+    .npy: in the order of the data set. Parquet, as `labeldp predict` writes it: joined by id; where the rows have no ids, by row number.
     """
     if path.suffix == ".npy":
         try:
@@ -55,34 +114,44 @@ def read_probabilities(path: Path, canaries: Canaries, *, logits: bool = False) 
             raise InputError(f"there is no file {path}.") from None
         except (OSError, ValueError, EOFError):
             raise InputError(f"{path} is not a NumPy array of numbers.") from None
-        return checked_probabilities(values, logits=logits), canaries
-    ids, values = _from_parquet(path)
+        table = checked_probabilities(values, logits=logits)
+        return Scores(table, by_row_number(table, canaries))
+    ids, values, about = _from_parquet(path)
     table = checked_probabilities(values, logits=logits)
-    place = {str(name): row for row, name in enumerate(ids)}
-    if len(place) != len(ids):
-        raise InputError(f"the ids in {path} repeat.")
-    names = canaries.ids if canaries.ids is not None else canaries.rows
-    rows = np.array([place.get(str(name), -1) for name in names.tolist()], dtype=np.int64)
-    if (rows < 0).any():
+    release = about.get("release") if isinstance(about.get("release"), str) else None
+    if canaries.ids is None or about.get("named") is False:
+        if not np.array_equal(ids.to_numpy(zero_copy_only=False), np.arange(len(ids))):
+            raise InputError(
+                f"the rows of {path} have ids and the canaries have none, so nobody can find them there: plant with --id."
+            )
+        return Scores(table, by_row_number(table, canaries), None, release)
+    places = find(canaries.ids, ids, str(path))
+    if (places < 0).any():
         raise InputError(
-            f"{int((rows < 0).sum()):,} of the {len(canaries):,} canaries are not in {path}: ask for the probabilities of all rows."
+            f"{int((places < 0).sum()):,} of the {len(canaries):,} canaries are not in {path}: ask for the probabilities of all rows."
         )
-    return table, replace(canaries, rows=rows)
+    return Scores(table, places, ids, release)
 
 
-def _from_parquet(path: Path) -> tuple[list[Any], npt.NDArray[Any]]:
+def _from_parquet(path: Path) -> tuple[Any, npt.NDArray[Any], dict[str, Any]]:
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path)
         lists = table.column("probabilities").combine_chunks()
-        ids = table.column("id").to_pylist()
+        ids = table.column("id").combine_chunks()
+        if lists.null_count or pc.count_distinct(pc.list_value_length(lists)).as_py() != 1:
+            raise InputError(f"the lists of probabilities in {path} must all be there and of one length.")
         values = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
+        about = json.loads((table.schema.metadata or {}).get(b"labeldp", b"{}"))
+    except InputError:
+        raise
     except FileNotFoundError:
         raise InputError(f"there is no file {path}.") from None
     except (pa.ArrowException, OSError, KeyError, ValueError, AttributeError):
         raise InputError(
             f"{path} is no file of probabilities: .npy, or Parquet as `labeldp predict` writes it."
         ) from None
-    return ids, values
+    return ids, values, about if isinstance(about, dict) else {}

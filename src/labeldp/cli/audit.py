@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +14,12 @@ from labeldp.errors import InputError
 
 
 def command(
-    scores: Annotated[Path, typer.Argument(help="Probabilities of all rows (.npy, or Parquet from `predict`), or the directory of a `train --canaries`; for --method paper an .npz with confidences, true_label, canary_label.", show_default=False, readable=False)],
+    scores: Annotated[Path | None, typer.Argument(help="Probabilities of all rows (.npy, or Parquet from `predict`), or the directory of a `train --canaries`; for --method paper an .npz with confidences, true_label, canary_label. None: the release alone.", show_default=False, readable=False)] = None,
     canaries: Annotated[Path | None, typer.Option("--canaries", help="The secret file of `canaries plant`.", readable=False)] = None,
-    release: Annotated[Path | None, typer.Option("--release", help="Also the attacker who sees this release.", readable=False)] = None,
+    release: Annotated[Path | None, typer.Option("--release", help="Also (or only) the attacker who sees this release.", readable=False)] = None,
     reference: Annotated[Path | None, typer.Option("--reference", help="Another model's probabilities of the same rows, to calibrate by: trained on released or public labels, else the result is for you alone.", readable=False)] = None,
-    features: Annotated[Path | None, typer.Option("--features", help="The rows' features (.npy): calibrate by the nearest other rows.", readable=False)] = None,
+    features: Annotated[Path | None, typer.Option("--features", help="The rows' features, as for train: calibrate by the nearest other rows.", readable=False)] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="The features' id column, to join with probabilities by id. Default: by row number.")] = None,
     method: Annotated[str, typer.Option("--method", help="one-run (assumes nothing), gaussian (for releases of Gaussian noise), paper (its interval, for comparison).")] = "one-run",
     delta: Annotated[float | None, typer.Option("--delta", help="The certificate's δ. Default: 0; for a run's directory, its release's.", show_default=False)] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.")] = 0.95,
@@ -29,22 +31,27 @@ def command(
 
     Example: labeldp audit scores.parquet --canaries canaries.npz --release released.parquet
     """
-    if scores.is_dir():
+    run = scores if scores is not None and scores.is_dir() else None
+    if run is not None:
         if canaries or release:
             raise InputError(
                 "a run's directory holds its own canaries and release; leave out --canaries and --release."
             )
-        scores, canaries, release, delta = _run(scores, method, delta)
+        scores, canaries, release = _run(run, method)
     if method == "paper":
         if release or reference or features or delta or confidence != 0.95:
             raise InputError(
                 "--method paper takes probabilities and canaries only: --release, --reference, --features, --delta and --confidence are for the others."
             )
+        if scores is None:
+            raise InputError("--method paper looks at a model: name its probabilities, or an .npz of confidences.")
         result = _paper(scores, canaries, logits)
     else:
         if canaries is None:
             raise InputError("--canaries is missing: the secret file that `labeldp canaries plant` wrote.")
-        result = _audited(scores, canaries, release, reference, features, method, delta or 0.0, confidence, logits)
+        result = _audited(
+            scores, canaries, release, reference, (features, id_column), method, delta, confidence, logits, run
+        )
     if figure is not None:
         result.plot(figure)
     if json:
@@ -53,19 +60,23 @@ def command(
         typer.echo(result.summary())
 
 
-def _run(folder: Path, method: str, delta: float | None) -> tuple[Path, Path | None, Path | None, float | None]:
+def _run(folder: Path, method: str) -> tuple[Path, Path | None, Path | None]:
     """What `train --canaries` left in its directory; the paper's method takes no release."""
-    from labeldp.audit.measure import promised_delta
-    from labeldp.release import Release
-
     names = ("probabilities.npy", "canaries.npz", "released.parquet")
     scores, canaries, release = (folder / name for name in names)
     missing = [path.name for path in (scores, canaries, release) if not path.exists()]
     if missing:
         raise InputError(f"{folder} is no run of `labeldp train --canaries`: it has no {missing[0]}.")
-    if method == "paper":
-        return scores, canaries, None, delta
-    return scores, canaries, release, promised_delta(Release.load(release)) if delta is None else delta
+    return scores, canaries, None if method == "paper" else release
+
+
+def _trained_on(folder: Path) -> str | None:
+    """The release that a run was trained on, by its checksum."""
+    try:
+        said = json_module.loads((folder / "config.json").read_text(encoding="utf-8"))["release"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return said if isinstance(said, str) else None
 
 
 def _paper(path: Path, canaries: Path | None, logits: bool) -> Any:
@@ -73,15 +84,16 @@ def _paper(path: Path, canaries: Path | None, logits: bool) -> Any:
 
     from labeldp.audit.canaries import Canaries
     from labeldp.audit.measure import audit_paper
-    from labeldp.audit.scores import checked_probabilities, read_probabilities
+    from labeldp.audit.scores import checked_probabilities, read_scores
 
     if canaries is not None:
-        table, found = read_probabilities(path, Canaries.load(canaries), logits=logits)
+        found = Canaries.load(canaries)
         if found.true is None:
             raise InputError(
                 "the paper's method compares with true labels: plant its way, `canaries plant --wrong-only`."
             )
-        return audit_paper(table[found.rows], found.true, found.planted)
+        scores = read_scores(path, found, logits=logits)
+        return audit_paper(scores.values[scores.places], found.true, found.planted)
     try:
         with np.load(path, allow_pickle=False) as file:
             confidences, true, planted = (file[name] for name in ("confidences", "true_label", "canary_label"))
@@ -93,21 +105,38 @@ def _paper(path: Path, canaries: Path | None, logits: bool) -> Any:
 
 
 def _audited(
-    scores: Path, canaries: Path, release: Path | None, reference: Path | None, features: Path | None, method: str, delta: float,
-    confidence: float, logits: bool,
+    path: Path | None, secret: Path, release: Path | None, reference: Path | None, given: tuple[Path | None, str | None], method: str,
+    delta: float | None, confidence: float, logits: bool, run: Path | None,
 ) -> Any:  # fmt: skip
     from labeldp.audit.attack import Attack, CalibratedAttack, ModelAttack, NeighbourAttack
     from labeldp.audit.canaries import Canaries
-    from labeldp.audit.measure import audit
-    from labeldp.audit.scores import read_probabilities
+    from labeldp.audit.measure import audit, promised_delta
+    from labeldp.audit.scores import read_scores
     from labeldp.data.features import read_features
     from labeldp.release import Release
 
-    table, planted = read_probabilities(scores, Canaries.load(canaries), logits=logits)
-    attacks: list[Attack] = [ModelAttack(table)]
-    if reference is not None:
-        attacks.append(CalibratedAttack(table, read_probabilities(reference, planted, logits=logits)[0]))
-    if features is not None:
-        attacks.append(NeighbourAttack(table, read_features(features).values))
+    features, id_column = given
+    canaries = Canaries.load(secret)
     loaded = Release.load(release) if release is not None else None
-    return audit(table, planted, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method)
+    if delta is None:
+        delta = promised_delta(loaded) if run is not None and loaded is not None else 0.0
+    if path is None:
+        if reference or features:
+            raise InputError("--reference and --features calibrate a model's probabilities; name these too.")
+        return audit(None, canaries, release=loaded, delta=delta, confidence=confidence, method=method)
+    if method == "gaussian" and reference:
+        raise InputError("--method gaussian takes no --reference: nobody knows the curve of what that model saw.")
+    if id_column is not None and features is None:
+        raise InputError("--id is the id column of --features.")
+    scores = read_scores(path, canaries, logits=logits)
+    attacks: list[Attack] = [ModelAttack(scores.values)]
+    if reference is not None:
+        other = read_scores(reference, canaries, logits=logits)
+        attacks.append(CalibratedAttack(scores.values, scores.beside(other)))
+    if features is not None:
+        attacks.append(NeighbourAttack(scores.values, scores.features(read_features(features, id_column))))
+    trained_on = scores.release if run is None else _trained_on(run)
+    return audit(
+        scores.values, canaries, places=scores.places, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method,
+        from_release=None if trained_on is None or loaded is None else trained_on == loaded.checksum,
+    )  # fmt: skip

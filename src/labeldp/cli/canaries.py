@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from labeldp.cli.options import ClassesOption, JsonOption, read_span
 from labeldp.cli.output import print_facts, print_json
 from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.audit.plant import Planting
 
 app = typer.Typer(
     help="Plant labels that an audit will look for (the label owner's side).",
@@ -34,13 +37,14 @@ def plant(
     candidates: Annotated[int | None, typer.Option("--candidates", help="Labels to choose from for each, up to the number of classes: more prove a larger ε. Default: 2.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The id column, to find the canaries again by id.")] = None,
     rows: Annotated[str | None, typer.Option("--rows", help="Plant only among rows a:b, those to be trained on.")] = None,
-    data_set: Annotated[str | None, typer.Option("--data-set", help="The name of the data set. Default: the file's stem.")] = None,
+    data_set: Annotated[str | None, typer.Option("--data-set", help="The name by which the ledger knows the data set, or will. Default: the file's stem.")] = None,
     wrong_only: Annotated[bool, typer.Option("--wrong-only", help="The paper's way: every wrong label is a candidate. For `audit --method paper`.")] = False,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Copy a file of labels with some of them replaced by a fair draw that looks at no label.
 
-    Then release the copy, have it trained on, and audit the model's probabilities for all rows: labeldp audit.
+    Plant before the first release: what was released before knows nothing of canaries. Then release the copy, have it trained on, and audit
+    the model's probabilities for all rows: labeldp audit.
     """
     from labeldp.audit.plant import MOST_SHARE, plant_file
     from labeldp.release.classes import Classes
@@ -48,7 +52,7 @@ def plant(
     if wrong_only and candidates is not None:
         raise InputError("--wrong-only makes every wrong label a candidate; leave out --candidates.")
     done = plant_file(
-        labels, out, secret, label=label, classes=Classes.parse(classes), count=count, candidates=candidates or 2, id_column=id_column,
+        labels, out, secret, label=label, classes=Classes.parse(classes), count=count, candidates=2 if candidates is None else candidates, id_column=id_column,
         among=read_span(rows), data_set=data_set, wrong_only=wrong_only,
     )  # fmt: skip
     if done.share > MOST_SHARE:
@@ -58,7 +62,7 @@ def plant(
         )
     facts = {
         "out": str(out), "secret": str(secret), "canaries": len(done.canaries), "candidates": done.canaries.candidates.shape[1], "rows": done.rows,
-        "share": done.share, "data_set": done.data_set,
+        "share": done.share, "canary_share": done.correction, "data_set": done.data_set,
     }  # fmt: skip
     if json:
         print_json(facts)
@@ -66,5 +70,15 @@ def plant(
     print_facts([
         ("planted", f"{out}: {len(done.canaries):,} of {done.rows:,} labels of data set {done.data_set!r} replaced; release this file"),
         ("secret", f"{secret}: what was planted where; it stays with you"),
-        ("accuracy", f"estimated from rows with canaries it is too low: tell the feature owner --canary-share {done.share:.6g}"),
+        ("accuracy", "estimated from rows with canaries it is too low: " + _advice(done)),
     ])  # fmt: skip
+
+
+def _advice(done: Planting) -> str:
+    start, stop = done.span
+    if done.correction >= 1:
+        return "with so many of them nothing can be corrected"
+    told = f"tell the feature owner --canary-share {done.correction:.6g}"
+    if (start, stop) == (0, done.rows):
+        return told
+    return f"{told} if it is estimated from rows {start}:{stop}; no other row has canaries (share 0), and among all rows it is {done.correction * (stop - start) / done.rows:.6g}"

@@ -9,6 +9,7 @@ import typer
 
 from labeldp.cli.options import JsonOption
 from labeldp.cli.output import print_facts, print_json
+from labeldp.errors import InputError
 
 DatasetOption = Annotated[str, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100.")]
 EpsilonOption = Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.")]
@@ -24,13 +25,15 @@ ProcessesOption = Annotated[int, typer.Option("--processes", help="At a time, on
 def repeat(
     dataset: DatasetOption,
     out: Annotated[Path, typer.Option("--out", help="A directory for the games; interrupted, the same command goes on.", readable=False)],
-    trainings: Annotated[int, typer.Option("--trainings", help="How many times to train.")] = 1000,
+    trainings: Annotated[int, typer.Option("--trainings", help="How many times to train; fixed by the first start.")] = 1000,
     epsilon: EpsilonOption = None,
     mechanism: MechanismOption = None,
     delta: DeltaOption = None,
     model: ModelOption = "linear",
     epochs: Annotated[int, typer.Option("--epochs", help="Of each training.")] = 5,
     row: Annotated[int, typer.Option("--row", help="The row whose label is at stake.")] = 0,
+    labels: Annotated[str, typer.Option("--labels", help="The two labels that it may have, as class numbers a,b.")] = "0,1",
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.")] = 0.95,
     data: DataOption = None,
     processes: ProcessesOption = 2,
     json: JsonOption = False,
@@ -40,19 +43,27 @@ def repeat(
     from labeldp.training.repeated import repeat as run
 
     game = Game(
-        dataset, epsilon, mechanism, delta, model, epochs, row=row, data=str(data) if data is not None else None
-    )
+        dataset, epsilon, mechanism, delta, model, epochs, row=row, labels=_two(labels), data=str(data) if data is not None else None
+    )  # fmt: skip
     step = max(1, trainings // 10)
 
     def progress(done: int, of: int) -> None:
         if done % step == 0:
             typer.echo(f"{done:,} of {of:,} trainings", err=True)
 
-    result = run(game, out, trainings, processes=processes, progress=progress)
+    result = run(game, out, trainings, processes=processes, confidence=confidence, progress=progress)
     if json:
         print_json(result.to_json())
     else:
         typer.echo(result.summary())
+
+
+def _two(text: str) -> tuple[int, int]:
+    try:
+        first, second = (int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--labels takes two class numbers, as in 0,1; got {text!r}.") from None
+    return first, second
 
 
 def heuristic(

@@ -45,7 +45,7 @@ def predict(
         config["label"], config["label_names"] or [str(number) for number in range(config["num_classes"])]
     )
     values = run(folder, read.ordered(config.get("columns", ())), Machine(device), model)
-    write_scores(out, read.ids, values, RunFolder(folder).promise())
+    write_scores(out, read.ids, values, {**RunFolder(folder).promise(), "named": read.named})
     typer.echo(f"{out}: probabilities of {len(read.ids):,} rows")
 
 

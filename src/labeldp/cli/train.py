@@ -37,7 +37,7 @@ def command(
     insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="With --dataset: repeatable noise.", rich_help_panel=_EXPERIMENT)] = None,
     preset: Annotated[str | None, typer.Option("--preset", help="A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100.", rich_help_panel=_EXPERIMENT)] = None,
     canaries: Annotated[int | None, typer.Option("--canaries", help="With --dataset: plant so many labels, and audit the model and the release for them.", rich_help_panel=_EXPERIMENT)] = None,
-    candidates: Annotated[int, typer.Option("--candidates", help="With --canaries: labels to choose each from.", rich_help_panel=_EXPERIMENT)] = 2,
+    candidates: Annotated[int | None, typer.Option("--candidates", help="With --canaries: labels to choose each from. Default: 2.", rich_help_panel=_EXPERIMENT)] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the rows.", rich_help_panel=_RECIPE)] = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", help="Rows a step, over all processes.", rich_help_panel=_RECIPE)] = None,
     accumulate: Annotated[int | None, typer.Option("--accumulate", help="Compute a step in so many parts, for less memory.", rich_help_panel=_RECIPE)] = None,
@@ -45,6 +45,7 @@ def command(
     weight_decay: Annotated[float | None, typer.Option("--weight-decay", rich_help_panel=_RECIPE)] = None,
     average: Annotated[float | None, typer.Option("--average", help="Predict with a moving average of the weights that keeps this share a step (0.999).", rich_help_panel=_RECIPE)] = None,
     prior: Annotated[str | None, typer.Option("--prior", help="What evidence is combined with: the model's output (ALIBI), its average's, or none.", rich_help_panel=_RECIPE)] = None,
+    fixmatch: Annotated[bool, typer.Option("--fixmatch", help="Learn from all rows' features too, by the model's confident guesses (FixMatch): for releases that say much about few rows, such as PATE's answers.", rich_help_panel=_RECIPE)] = False,
     randaugment: Annotated[int | None, typer.Option("--randaugment", help="Random operations on each image (2).", rich_help_panel=_RECIPE)] = None,
     cutout: Annotated[int | None, typer.Option("--cutout", help="Blank a square of so many pixels in each image (16).", rich_help_panel=_RECIPE)] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the training; never of the noise.", rich_help_panel=_RECIPE)] = 0,
@@ -78,7 +79,7 @@ def command(
     from labeldp.training.device import Machine
     from labeldp.training.distributed import joined
     from labeldp.training.job import Job
-    from labeldp.training.recipe import changed, default_recipe
+    from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe
     from labeldp.training.recipe import preset as by_name
     from labeldp.training.run import train
 
@@ -88,7 +89,7 @@ def command(
         torch.set_num_threads(threads)
     if folds is not None and holdout is not None:
         raise InputError("--folds judges with every row in its turn; leave out --holdout.")
-    holdout = 0.1 if holdout is None else holdout
+    share = 0.1 if holdout is None else holdout
     if releases is not None and len(releases) > 1:
         raise InputError("a training takes one --release; ask the owner for one release of all rows.")
     release = releases[0] if releases else None
@@ -102,6 +103,10 @@ def command(
             "clean test labels are --test-features with --test-labels, for your own data, and only if you can say "
             "--test-labels-are-public. Without any, accuracy is estimated from released labels."
         )
+    if candidates is not None and canaries is None:
+        raise InputError(
+            "--candidates is the number of labels that each of the --canaries is drawn from; say how many."
+        )
     columns: tuple[str, ...] = ()
     with joined() as world:
         if dataset is not None:
@@ -111,10 +116,13 @@ def command(
 
             if canaries is not None and folds is not None:
                 raise InputError("--canaries and --folds do not go together: a canary must be trained on.")
-            planting = Planting(canaries, candidates, holdout, seed) if canaries is not None else None
+            many = 2 if candidates is None else candidates
+            planting = Planting(canaries, many, share, seed) if canaries is not None else None
             loaded, values, public_test = released(
                 dataset, data, out, mechanism, epsilon, delta, insecure_seed, world, planting
             )
+            if canaries is not None and world.first:
+                _warn_of_many(canaries / len(loaded))
         elif (
             odd := _given(epsilon=epsilon, mechanism=mechanism, delta=delta, insecure_seed=insecure_seed, data=data)
         ) is not None:
@@ -137,13 +145,17 @@ def command(
             "weight_decay": weight_decay, "average": average, "prior": prior, "randaugment": randaugment, "cutout": cutout, "seed": seed,
         }  # fmt: skip
         usual = default_recipe(name, loaded.mechanism.num_classes) if row is None else row.recipe
+        if fixmatch:
+            size = values.shape[-1] if values.ndim == 4 else 32
+            usual = fixmatch_recipe(name, loaded.mechanism.num_classes, size=size)
         recipe = changed(usual, **changes)
         job = Job(
             loaded,
             values,
             name,
             recipe,
-            holdout,
+            # A release that cannot judge keeps no row from training, unless it is told to.
+            0.0 if holdout is None and not loaded.mechanism.can_judge else share,
             select,
             patience,
             columns=columns,
@@ -170,10 +182,23 @@ def command(
         from labeldp.training.audited import audit_run
 
         summary = audit_run(out, job)
+        for warning in dict.fromkeys(w for found in summary["audit"].values() for w in found["warnings"]):
+            typer.echo(f"warning: {warning}", err=True)
     if json:
         print_json(summary)
     else:
         print_facts(_facts(out, summary))
+
+
+def _warn_of_many(share: float) -> None:
+    from labeldp.audit.plant import MOST_SHARE
+    from labeldp.audit.result import percent
+
+    if share > MOST_SHARE:
+        typer.echo(
+            f"warning: {share:.1%} of the rows are canaries; above {percent(MOST_SHARE)} the model itself suffers.",
+            err=True,
+        )
 
 
 def _given(**options: Any) -> str | None:
@@ -249,12 +274,14 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
         where += f", {summary['processes']} processes"
     facts.append(("compute", f"{summary['train_flop']:.3g} FLOP, {summary['seconds']:.1f} s, {where}"))
     if "audit" in summary:
+        from labeldp.audit.result import percent
+
         for who in ("model", "release"):
             found = summary["audit"][who]
             facts.append(
                 (
                     f"audit: {who}",
-                    f"ε ≥ {found['epsilon_low']:.4g} ({found['correct']:,} of {found['guesses']:,} guesses right, {found['confidence']:.0%} confidence)",
+                    f"ε ≥ {found['epsilon_low']:.4g} ({found['correct']:,} of {found['guesses']:,} guesses right, {percent(found['confidence'])} confidence)",
                 )
             )
     if summary["insecure"]:

@@ -102,7 +102,8 @@ def data_set_of(table: Table, given: str | None) -> tuple[str, str | None]:
     stated = stated_data_set(table)
     if stated and given not in (None, stated):
         raise InputError(
-            f"this file holds labels of the data set {stated!r}, some of them planted; under another name they would escape its budget."
+            f"this file holds labels of the data set {stated!r}, some of them planted; under another name they would escape its budget. "
+            f"If the ledger knows these rows as {given!r}, plant again with --data-set {given}."
         )
     return given or stated or Path(bare_name(table.path)).stem, stated
 

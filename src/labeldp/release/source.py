@@ -22,7 +22,7 @@ from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts, is_id
 from labeldp.release.place import explain, sync_folder
-from labeldp.release.tables import Table
+from labeldp.release.tables import Table, stated_planting
 
 _ARRAY_BATCH = 1 << 20
 
@@ -49,11 +49,12 @@ class Survey:
 
 
 class Source(ABC):
-    """Labels, with ids or without. `label_column` and `id_column` name them for the record."""
+    """Labels, with ids or without. `label_column` and `id_column` name them for the record, `planting` the canaries among them."""
 
     classes: Classes
     label_column: str | None = None
     id_column: str | None = None
+    planting: str | None = None
 
     @abstractmethod
     def batches(self, *, others: bool = False) -> Iterator[Batch]:
@@ -162,6 +163,7 @@ class TableSource(Source):
         if label == id_column:
             raise InputError(f"{label!r} cannot be the label and the id at once: ids are public.")
         self.table, self.classes, self.label_column, self.id_column = table, classes, label, id_column
+        self.planting = stated_planting(table)
 
     def stamp(self) -> tuple[int, ...]:
         """The file's identity, size and time of change."""
@@ -196,8 +198,9 @@ class ArraySource(Source):
         classes: Classes,
         ids: Sequence[Any] | npt.NDArray[Any] | None = None,
         label: str | None = None,
+        planting: str | None = None,
     ) -> None:
-        self.labels, self.classes, self.label_column = labels, classes, label
+        self.labels, self.classes, self.label_column, self.planting = labels, classes, label, planting
         self._ids = None
         if ids is not None:
             try:

@@ -31,6 +31,8 @@ def request_for(
         "shuffle": shuffle,
         "entropy": None if entropy.secure else repr(entropy),
     }
+    if source.planting is not None:  # said only where it is so: requests of before stay the same requests
+        details["planting"] = source.planting
     if isinstance(mechanism, NoPrivacy):
         return Request(data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered)
     cost, delta = mechanism.certificate(), mechanism.guarantee().delta
@@ -53,7 +55,7 @@ def header_for(
         "mechanism": mechanism.to_json(),
         "certificate": certificate_json(mechanism, record.insecure),  # for readers; computed anew on loading
         "adjacency": "one label replaced",
-        "trust": "local",
+        "trust": mechanism.trust,
         "label": source.label_column,
         "label_names": list(source.classes.names) if source.classes.names else None,
         "rows": survey.stop - survey.start,

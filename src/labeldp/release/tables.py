@@ -67,8 +67,17 @@ def open_table(path: Path) -> Table:
 
 def stated_data_set(table: Table) -> str | None:
     """The data set that a file says it is of: one with planted canaries does, so that it does not escape the budget."""
-    name = pq.read_schema(table.path).metadata if isinstance(table, ParquetTable) else None
-    return name[b"labeldp.data_set"].decode("utf-8", "replace") if name and b"labeldp.data_set" in name else None
+    return _stated(table, b"labeldp.data_set")
+
+
+def stated_planting(table: Table) -> str | None:
+    """Which planting of canaries a file holds: the same rows with others, or with none, are other labels."""
+    return _stated(table, b"labeldp.planting")
+
+
+def _stated(table: Table, key: bytes) -> str | None:
+    metadata = pq.read_schema(table.path).metadata if isinstance(table, ParquetTable) else None
+    return metadata[key].decode("utf-8", "replace") if metadata and key in metadata else None
 
 
 def bare_name(path: Path) -> str:

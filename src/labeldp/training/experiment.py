@@ -37,10 +37,14 @@ class Planting:
     holdout: float
     seed: int
 
-    def planted(self, run: Path, labels: PrivateLabels) -> PrivateLabels:
-        """These labels with canaries; what was planted is kept in the run directory, and found there when the run is resumed."""
+    def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
+        """Canaries for these labels, drawn once: they are kept in the run directory, and found there when the run is resumed."""
         secret = run / SECRET
         _, trained = holding_out(len(labels), self.holdout, self.seed)
+        if not 1 <= self.count <= len(trained):
+            raise InputError(
+                f"--canaries is from 1 to the number of rows that are trained on, {len(trained):,}; got {self.count:,}."
+            )
         if secret.exists():
             canaries = Canaries.load(secret)
         elif (run / LEDGER).exists():
@@ -54,14 +58,14 @@ class Planting:
                 num_classes=labels.num_classes,
                 candidates=self.candidates,
                 entropy=SecureEntropy(),
-            )
+            ).planted_in(dataset, len(labels))
             canaries.save(secret)
         if canaries.candidates.shape != (self.count, self.candidates) or not np.isin(canaries.rows, trained).all():
             raise InputError(
                 f"{run} holds a run with other canaries ({len(canaries):,} of {canaries.candidates.shape[1]} candidates, among other rows, "
                 "perhaps); choose another --out."
             )
-        return canaries.plant(labels)
+        return canaries
 
 
 @dataclass(frozen=True)
@@ -70,11 +74,11 @@ class Planted:
 
     canaries: Canaries
 
-    def planted(self, run: Path, labels: PrivateLabels) -> PrivateLabels:
-        """These labels with the canaries, which are kept in the run directory too."""
+    def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
+        """The canaries, which are kept in the run directory too."""
         if not (run / SECRET).exists():
             self.canaries.save(run / SECRET)
-        return self.canaries.plant(labels)
+        return self.canaries
 
 
 Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
@@ -104,8 +108,11 @@ def released(
         # Rows of a bundled data set go by number, and a ledger of one run has no other to confuse them with.
         if canaries is None and (run / SECRET).exists():
             raise InputError(f"{run} holds a run with canaries: say --canaries as before, or choose another --out.")
-        labels = bundle.labels if canaries is None else canaries.planted(run, bundle.labels)
-        source = ArraySource(labels, Classes(classes, bundle.label_names))
+        found = None if canaries is None else canaries.kept(run, bundle.labels, dataset)
+        labels = bundle.labels if found is None else found.plant(bundle.labels)
+        source = ArraySource(
+            labels, Classes(classes, bundle.label_names), planting=found.planting if found is not None else None
+        )
         ledger = Ledger(run / LEDGER)
         make_release(source, chosen, data_set=dataset, ledger=ledger, entropy=entropy, out=file)
     world.wait()

@@ -91,9 +91,8 @@ def compare(check: Check, folder: Path, *, processes: int = 2) -> Comparison:
     with run.locked():
         run.match({"check": asdict(check)})
         canaries = _canaries(check, folder / SECRET)
-        parts = [canaries.part(np.arange(k, len(canaries), check.plantings)) for k in range(check.plantings)]
-        names = ["together", *(f"apart-{k}" for k in range(check.plantings))]
-        jobs = [(check, folder / name, part) for name, part in zip(names, [canaries, *parts], strict=True)]
+        parts = [_part(canaries, check, k) for k in range(check.plantings)]
+        jobs = [(check, folder, k) for k in (None, *range(check.plantings))]
         if processes <= 1:
             done = [_trained(job) for job in jobs]
         else:
@@ -118,14 +117,29 @@ def _canaries(check: Check, secret: Path) -> Canaries:
         return Canaries.load(secret)
     labels = load(check.dataset, Path(check.data) if check.data is not None else None).labels
     _, rows = holding_out(len(labels), HOLDOUT, check.seed)
+    if check.canaries > len(rows):
+        raise InputError(
+            f"--canaries is at most the number of rows that are trained on, {len(rows):,}; got {check.canaries:,}."
+        )
     canaries = Canaries.draw_wrong(check.canaries, labels=[labels], rows=rows, entropy=SecureEntropy())
+    canaries = canaries.planted_in(check.dataset, len(labels))
     canaries.save(secret)
     return canaries
 
 
-def _trained(job: tuple[Check, Path, Canaries]) -> tuple[Floats, float]:
-    """One model: its confidences on its canaries, and its accuracy on the public test set."""
-    check, folder, canaries = job
+def _part(canaries: Canaries, check: Check, k: int | None) -> Canaries:
+    """All of them, or those that the k-th of the models apart has."""
+    return canaries if k is None else canaries.part(np.arange(k, len(canaries), check.plantings))
+
+
+def _trained(job: tuple[Check, Path, int | None]) -> tuple[Floats, float]:
+    """One model: its confidences on its canaries, and its accuracy on the public test set.
+
+    A worker reads the canaries from the owner's file: they know true labels, and are not sent.
+    """
+    check, whole, k = job
+    canaries = _part(Canaries.load(whole / SECRET), check, k)
+    folder = whole / ("together" if k is None else f"apart-{k}")
     torch.set_num_threads(1)
     data = Path(check.data) if check.data is not None else None
     release, features, test = released(

@@ -2,12 +2,14 @@
 
 The theorem (CGR): if training is ε-label-DP and D₀, D₁ differ in one label, then whatever attack guesses which of them a fair coin chose
 (or abstains) is right, where it guesses, with probability at most e^ε/(1 + e^ε). So ε ≥ log(CGR/(1 − CGR)), CGR being the correct guess
-rate: every training is a game of its own, independent of the others, and nothing else is assumed.
+rate: every training is a game of its own, independent of the others, and nothing else is assumed. The number of games is fixed before the
+first: who plays on until the bound suits has proven nothing.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -72,19 +74,30 @@ def repeat(
 ) -> AuditResult:  # fmt: skip
     """Play `trainings` games (those that `folder` has are not played again) and say what they prove.
 
+    `folder` keeps to the number of trainings that it was begun with: looking, and then playing on, would make the bound's 5% any share.
     Nothing of a game leaves the owner: releases are drawn, trained on and forgotten, and each line of games.jsonl has a coin and
     two scores.
     """
     run = RunFolder(folder)
+    if trainings < 1:
+        raise InputError(f"--trainings is at least 1, and hundreds prove something; got {trainings}.")
+    if not 0 < confidence < 1:
+        raise InputError(f"--confidence is between 0 and 1, usually 0.95; got {confidence}.")
     bundle = _bundle(game.dataset, game.data)
     classes = bundle.labels.num_classes
-    if not 0 <= game.row < len(bundle.labels) or len(set(game.labels)) != 2 or max(game.labels) >= classes:
-        raise InputError(f"--row is one of the {len(bundle.labels):,} training rows, and the two labels differ.")
+    if not 0 <= game.row < len(bundle.labels):
+        raise InputError(f"--row is one of the {len(bundle.labels):,} training rows, from 0; got {game.row}.")
+    if len(set(game.labels)) != 2 or not 0 <= min(game.labels) < max(game.labels) < classes:
+        raise InputError(f"--labels are two different classes of 0 to {classes - 1}; got {game.labels}.")
     mechanism = game.channel(classes)
     with run.locked():
-        run.match({"game": json.loads(json.dumps(asdict(game)))})
-        played = _played(folder / "games.jsonl")
-        with (folder / "games.jsonl").open("a", encoding="utf-8") as file:
+        _keep_to(run, trainings)
+        run.match({"game": json.loads(json.dumps(asdict(game))), "trainings": trainings})
+        path = folder / "games.jsonl"
+        played = _played(path)
+        whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
+        with path.open("a", encoding="utf-8") as file:
+            file.write("" if whole else "\n")  # a line that a kill cut short is ended first
             for line in _games(game, trainings - len(played), processes):
                 file.write(json.dumps(line) + "\n")
                 file.flush()
@@ -140,14 +153,34 @@ def _bundle(dataset: str, data: str | None) -> Bundled:
     return load(dataset, Path(data) if data is not None else None)
 
 
+def _keep_to(run: RunFolder, trainings: int) -> None:
+    """The number of games was fixed when the first was played."""
+    if (run.path / "config.json").exists() and (begun := run.config().get("trainings")) != trainings:
+        what = f"for {begun:,} trainings" if isinstance(begun, int) else "without a number of trainings"
+        raise InputError(
+            f"the games in {run.path} were begun {what}, which is fixed: who looks and plays on until the bound suits proves nothing. "
+            f"Choose another --out for {trainings:,} trainings."
+        )
+
+
 def _played(path: Path) -> list[dict[str, Any]]:
     games = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
-            games.append(json.loads(line))
+            game = json.loads(line)
         except ValueError:
             continue  # cut short by a kill
+        if not _is_game(game):
+            raise InputError(f"{path} has a line that is no game: it was altered. Choose another --out.")
+        games.append(game)
     return games
+
+
+def _is_game(line: Any) -> bool:
+    """A coin, and what each attack saw."""
+    if not isinstance(line, dict) or set(line) != {"coin", *ATTACKS} or line["coin"] not in (0, 1):
+        return False
+    return all(isinstance(line[attack], (int, float)) and math.isfinite(line[attack]) for attack in ATTACKS)
 
 
 def _result(games: list[dict[str, Any]], mechanism: Mechanism, confidence: float) -> AuditResult:
