@@ -9,6 +9,58 @@ import typer
 
 from labeldp.cli.options import DeviceOption, JsonOption
 from labeldp.cli.output import guarantee_text, number, print_facts, print_json
+from labeldp.cli.pate_build import (
+    mechanism_of,
+    origin_of,
+    show_teachers,
+    stages_of,
+    student_plan,
+    teacher_plan,
+    voted_run,
+    warn,
+    workers_of,
+)
+from labeldp.cli.pate_options import (
+    AccuracyOption,
+    AgainOption,
+    AnsweredOption,
+    AskedOption,
+    BudgetGaussianOption,
+    BudgetOption,
+    ClassesOption,
+    DataOption,
+    DataSetOption,
+    DatasetOption,
+    DeltaOption,
+    EpochsOption,
+    FeaturesOption,
+    FirstOption,
+    HoldoutEpsilonOption,
+    HoldoutOption,
+    IdOption,
+    ImageSizeOption,
+    InsecureSeedOption,
+    LabelOption,
+    LabelsOption,
+    LedgerOption,
+    MethodOption,
+    ModelOption,
+    OutOption,
+    PresetOption,
+    ProcessesOption,
+    PublishOption,
+    RayOption,
+    RunArgument,
+    SeedOption,
+    Sigma1Option,
+    Sigma2Option,
+    StudentEpochsOption,
+    StudentModelOption,
+    StudentOption,
+    StudentsOption,
+    TeachersOption,
+    ThresholdOption,
+)
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,8 +68,6 @@ if TYPE_CHECKING:
     from labeldp.pate.material import Origin
     from labeldp.pate.run import Stages
     from labeldp.pate.students import StudentPlan
-    from labeldp.pate.teachers import TeacherPlan
-    from labeldp.pate.workers import Workers
 
 app = typer.Typer(
     help="PATE: an ensemble of teachers answers a few questions privately, and a student learns from the answers. Trust model: central. Whoever "
@@ -26,209 +76,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-_DATA, _TEACHERS, _ANSWERS, _STUDENT, _MACHINE = "Data", "Teachers", "Answers", "Students", "Machine"
-
-DatasetOption = Annotated[
-    str | None, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100.", rich_help_panel=_DATA)
-]
-DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False, rich_help_panel=_DATA
-    ),
-]
-FeaturesOption = Annotated[
-    Path | None,
-    typer.Option("--features", help="Your own public features: as for train.", readable=False, rich_help_panel=_DATA),
-]
-LabelsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        help="A Parquet or CSV file with the private labels, in the features' order or with an id.",
-        readable=False,
-        rich_help_panel=_DATA,
-    ),
-]
-LabelOption = Annotated[
-    str | None, typer.Option("--label", help="The column that holds the label.", rich_help_panel=_DATA)
-]
-ClassesOption = Annotated[
-    str | None,
-    typer.Option("--classes", help="How many classes, or their names: as for release.", rich_help_panel=_DATA),
-]
-IdOption = Annotated[
-    str | None, typer.Option("--id", help="The id column of labels and features.", rich_help_panel=_DATA)
-]
-ImageSizeOption = Annotated[
-    int | None, typer.Option("--image-size", help="For a folder of images.", rich_help_panel=_DATA)
-]
-DataSetOption = Annotated[
-    str | None,
-    typer.Option(
-        "--data-set",
-        help="What the ledger knows these labels by. Default: the label file's stem.",
-        rich_help_panel=_DATA,
-    ),
-]
-LedgerOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger",
-        help="The ledger file, for your own labels; a bundled data set has one in the run.",
-        readable=False,
-        rich_help_panel=_DATA,
-    ),
-]
-HoldoutOption = Annotated[
-    float,
-    typer.Option(
-        "--holdout",
-        help="The share of rows, the last ones, that is kept from the teachers: to judge the student where there is no public test set.",
-        rich_help_panel=_DATA,
-    ),
-]
-PresetOption = Annotated[
-    str | None,
-    typer.Option("--preset", help="A row of the paper's PATE table: pate-cifar10-high …; options given beside it win."),
-]
-TeachersOption = Annotated[
-    int | None,
-    typer.Option("--teachers", help="How many; each sees its own shard of the labels.", rich_help_panel=_TEACHERS),
-]
-MethodOption = Annotated[
-    str | None,
-    typer.Option(
-        "--method",
-        help="frozen: linear teachers on fixed features (of images: learned from the images alone), seconds for all. fixmatch: a model each (PATE-FM). Default: frozen; with a preset fixmatch.",
-        rich_help_panel=_TEACHERS,
-    ),
-]
-ModelOption = Annotated[
-    str | None, typer.Option("--model", help="With --method fixmatch: as for train.", rich_help_panel=_TEACHERS)
-]
-EpochsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--epochs", help="With --method fixmatch: passes over all features, each teacher.", rich_help_panel=_TEACHERS
-    ),
-]
-SeedOption = Annotated[
-    int,
-    typer.Option("--seed", help="Of shards, questions and trainings; never of the noise.", rich_help_panel=_TEACHERS),
-]
-AskedOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-asked",
-        help="Ask about at most so many rows: a cap, charged whether reached or not.",
-        rich_help_panel=_ANSWERS,
-    ),
-]
-AnsweredOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-answered",
-        help="Answer at most so many: a cap, charged whether reached or not.",
-        rich_help_panel=_ANSWERS,
-    ),
-]
-Sigma1Option = Annotated[
-    float | None, typer.Option("--sigma1", help="Noise of the threshold, in votes.", rich_help_panel=_ANSWERS)
-]
-Sigma2Option = Annotated[
-    float | None, typer.Option("--sigma2", help="Noise of each class's votes.", rich_help_panel=_ANSWERS)
-]
-ThresholdOption = Annotated[
-    float | None,
-    typer.Option(
-        "--threshold",
-        help="Answer only where about so many teachers agree: 10% to 75% of them.",
-        rich_help_panel=_ANSWERS,
-    ),
-]
-DeltaOption = Annotated[float, typer.Option("--delta", help="δ at which ε is stated.", rich_help_panel=_ANSWERS)]
-AccuracyOption = Annotated[
-    float,
-    typer.Option(
-        "--answer-accuracy",
-        help="A public belief of how often answers are right, for the student's evidence; 1 takes them at their word. Do not measure it.",
-        rich_help_panel=_ANSWERS,
-    ),
-]
-HoldoutEpsilonOption = Annotated[
-    float | None,
-    typer.Option(
-        "--holdout-epsilon",
-        help="Release the rows kept by --holdout under k-subset at this ε: a separate charge.",
-        rich_help_panel=_ANSWERS,
-    ),
-]
-BudgetOption = Annotated[
-    float | None,
-    typer.Option("--budget", help="A cap on the pure ε of every row, for your own labels.", rich_help_panel=_ANSWERS),
-]
-BudgetGaussianOption = Annotated[
-    float | None,
-    typer.Option(
-        "--budget-gaussian",
-        help="A cap on the Gaussian part's ε at --delta, for your own labels.",
-        rich_help_panel=_ANSWERS,
-    ),
-]
-AgainOption = Annotated[
-    str | None,
-    typer.Option("--again", help="'charge' releases rows a second time, at a second cost.", rich_help_panel=_ANSWERS),
-]
-InsecureSeedOption = Annotated[
-    int | None, typer.Option("--insecure-seed", help="Repeatable noise, for experiments.", rich_help_panel=_ANSWERS)
-]
-PublishOption = Annotated[
-    str | None,
-    typer.Option(
-        "--publish-data-dependent",
-        help="Also publish a data-dependent ε, sanitised: ORDER,BETA,SIGMA[,MARGIN] of its noise (20,0.01,8). It costs extra, which is charged, and seldom pays.",
-        rich_help_panel=_ANSWERS,
-    ),
-]
-StudentsOption = Annotated[
-    int, typer.Option("--students", help="Train so many; the summary has mean ± std.", rich_help_panel=_STUDENT)
-]
-StudentOption = Annotated[
-    str,
-    typer.Option(
-        "--student",
-        help="fixmatch (answers, and all features unlabelled) or evidence (answers alone).",
-        rich_help_panel=_STUDENT,
-    ),
-]
-StudentModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--student-model",
-        help="As for train. Default: the teachers' model; linear with frozen ones.",
-        rich_help_panel=_STUDENT,
-    ),
-]
-StudentEpochsOption = Annotated[
-    int | None, typer.Option("--student-epochs", help="Passes over all features.", rich_help_panel=_STUDENT)
-]
-ProcessesOption = Annotated[
-    int, typer.Option("--processes", help="Teachers at a time, one thread each; 0 trains them in this process.", rich_help_panel=_MACHINE)
-]
-RayOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        help="Train teachers on an existing Ray cluster: auto, ray://host:10001, or local. It receives shards of true labels, so it must lie inside the label owner's trust boundary.",
-        rich_help_panel=_MACHINE,
-    ),
-]
-OutOption = Annotated[
-    Path, typer.Option("--out", help="The run directory; interrupted, the same command goes on.", readable=False)
-]
-RunArgument = Annotated[Path, typer.Argument(help="The run directory.", show_default=False, readable=False)]
-
 
 @app.command("run")
 def run(
@@ -236,6 +83,7 @@ def run(
     preset: PresetOption = None,
     dataset: DatasetOption = None,
     data: DataOption = None,
+    first: FirstOption = None,
     features: FeaturesOption = None,
     labels: LabelsOption = None,
     label: LabelOption = None,
@@ -288,13 +136,15 @@ def run(
     if preset is not None and any((features, labels)):
         raise InputError("a --preset brings its data set; leave out --features and --labels.")
     filled(given, preset)
-    origin = _origin(given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger)
-    stages = _stages(out, origin, holdout)
-    mechanism = _mechanism(stages, given, delta, answer_accuracy, publish)
-    plan = _teacher_plan(given, stages, seed)
-    learning = _student_plan(given, stages, student, students, seed)
-    _warn(mechanism)
-    stages.teachers(plan, _workers(processes, ray), _progress)
+    origin = origin_of(
+        given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first
+    )
+    stages = stages_of(out, origin, holdout)
+    mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
+    plan = teacher_plan(given, stages, seed)
+    learning = student_plan(given, stages, student, students, seed)
+    warn(mechanism)
+    stages.teachers(plan, workers_of(processes, ray), show_teachers)
     _release(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
     _finish(stages, learning, device, json)
 
@@ -305,6 +155,7 @@ def teachers(
     preset: PresetOption = None,
     dataset: DatasetOption = None,
     data: DataOption = None,
+    first: FirstOption = None,
     features: FeaturesOption = None,
     labels: LabelsOption = None,
     label: LabelOption = None,
@@ -336,9 +187,11 @@ def teachers(
         "max_asked": max_asked,
     }
     filled(given, preset)
-    origin = _origin(given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger)
-    stages = _stages(out, origin, holdout)
-    voted = stages.teachers(_teacher_plan(given, stages, seed), _workers(processes, ray), _progress)
+    origin = origin_of(
+        given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first
+    )
+    stages = stages_of(out, origin, holdout)
+    voted = stages.teachers(teacher_plan(given, stages, seed), workers_of(processes, ray), show_teachers)
     facts = {
         "out": str(out),
         "teachers": given["teachers"],
@@ -378,7 +231,7 @@ def aggregate(
     """The second stage: charge the caps, ask, answer, release answers.parquet. --max-asked is at most what the teachers voted on (default: all)."""
     from labeldp.pate.presets import filled
 
-    stages, origin, voted = _voted(out)
+    stages, origin, voted = voted_run(out)
     given = {
         "max_asked": max_asked,
         "max_answered": max_answered,
@@ -388,8 +241,8 @@ def aggregate(
     }
     filled(given, preset)
     given["teachers"], given["max_asked"] = voted["teachers"], given["max_asked"] or voted["queries"]
-    mechanism = _mechanism(stages, given, delta, answer_accuracy, publish)
-    _warn(mechanism)
+    mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
+    warn(mechanism)
     made = _release(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
     facts = _released(stages, made)
     if json:
@@ -420,7 +273,7 @@ def student(
     """The last stage: train students from answers.parquet and all features. Nothing private is left in it: `labeldp train` can do it too."""
     from labeldp.pate.presets import filled
 
-    stages, _, voted = _voted(out)
+    stages, _, voted = voted_run(out)
     given = {
         "student_model": student_model,
         "student_epochs": student_epochs,
@@ -428,7 +281,7 @@ def student(
         "model": voted["model"],
     }
     filled(given, preset)
-    _finish(stages, _student_plan(given, stages, student, students, seed), device, json)
+    _finish(stages, student_plan(given, stages, student, students, seed), device, json)
 
 
 @app.command("account")
@@ -482,149 +335,6 @@ def account(
     if "smooth_sensitivity" in private:
         facts.append(("OWNER ONLY", f"smooth sensitivity {private['smooth_sensitivity']:.6g}"))
     print_facts(facts)
-
-
-# ── from options to objects ──
-
-
-def _origin(dataset: Any, data: Path | None, features: Path | None, labels: Path | None, *rest: Any) -> Origin:
-    from labeldp.pate.material import Origin
-
-    label, classes, id_column, image_size, data_set, ledger = rest
-
-    def place(path: Path | None) -> str | None:
-        return str(path.absolute()) if path is not None else None
-
-    return Origin(
-        dataset,
-        place(data),
-        place(features),
-        place(labels),
-        label,
-        classes,
-        id_column,
-        image_size,
-        data_set,
-        place(ledger),
-    )
-
-
-def _stages(out: Path, origin: Origin, holdout: float) -> Stages:
-    from labeldp.pate.run import Stages
-    from labeldp.training.folder import RunFolder
-
-    RunFolder(out / "owner").make(private=True)
-    stages = Stages(out, origin.read(out / "owner"), holdout)
-    origin.save(out / "owner")
-    return stages
-
-
-def _voted(out: Path) -> tuple[Stages, Origin, dict[str, Any]]:
-    """A run whose teachers have voted."""
-    from labeldp.pate.material import Origin
-    from labeldp.pate.run import Stages
-    from labeldp.training.folder import RunFolder
-
-    owner = out / "owner"
-    origin = Origin.load(owner)
-    config = RunFolder(owner).config()
-    material = origin.read(owner)
-    holdout = 1 - config["rows"] / len(material.labels)
-    return Stages(out, material, holdout), origin, config["teachers"]
-
-
-def _needed(given: dict[str, Any], *names: str) -> None:
-    for name in names:
-        if given[name] is None:
-            raise InputError(f"--{name.replace('_', '-')} is missing.")
-
-
-def _mechanism(
-    stages: Stages, given: dict[str, Any], delta: float, accuracy: float, publish: str | None
-) -> PateAnswers:
-    from labeldp.mechanisms import PateAnswers
-
-    _needed(given, "teachers", "sigma1", "sigma2", "threshold", "max_answered", "max_asked")
-    if given["max_asked"] > stages.rows:
-        raise InputError(f"--max-asked is at most the number of rows, {stages.rows:,}; got {given['max_asked']:,}.")
-    return PateAnswers(
-        stages.material.labels.num_classes, given["teachers"], given["sigma1"], given["sigma2"], given["threshold"], given["max_asked"],
-        given["max_answered"], delta, accuracy, _sanitising(publish),
-    )  # fmt: skip
-
-
-def _sanitising(text: str | None) -> Any:
-    from labeldp.accounting.sanitise import Sanitising
-
-    if text is None:
-        return None
-    try:
-        numbers = [float(part) for part in text.split(",")]
-        if not 3 <= len(numbers) <= 4:
-            raise ValueError
-    except ValueError:
-        raise InputError(
-            f"--publish-data-dependent takes ORDER,BETA,SIGMA[,MARGIN], as in 20,0.01,8; got {text!r}."
-        ) from None
-    return Sanitising(*numbers)
-
-
-def _teacher_plan(given: dict[str, Any], stages: Stages, seed: int) -> TeacherPlan:
-    from labeldp.pate.presets import recipe_for
-    from labeldp.pate.teachers import TeacherPlan
-
-    _needed(given, "teachers", "max_asked")
-    method = given["method"] or "frozen"
-    if method == "frozen":
-        if given["model"] is not None or given["epochs"] is not None:
-            raise InputError(
-                "--model and --epochs are for --method fixmatch; frozen teachers are linear, and solved at once."
-            )
-        return TeacherPlan(given["teachers"], given["max_asked"], method, seed=seed)
-    if method != "fixmatch":
-        raise InputError(f"--method is frozen or fixmatch; got {method!r}.")
-    model = given["model"] or _usual_model(stages)
-    recipe = recipe_for(model, stages.material.features, stages.material.labels.num_classes, given["epochs"], seed)
-    return TeacherPlan(given["teachers"], given["max_asked"], method, model, recipe, seed=seed)
-
-
-def _student_plan(given: dict[str, Any], stages: Stages, student: str, students: int, seed: int) -> StudentPlan:
-    from labeldp.pate.presets import recipe_for, student_recipe
-    from labeldp.pate.students import StudentPlan
-
-    if student not in ("fixmatch", "evidence"):
-        raise InputError(f"--student is fixmatch or evidence; got {student!r}.")
-    frozen = (given["method"] or "frozen") == "frozen"
-    model = given["student_model"] or ("linear" if frozen else given["model"] or _usual_model(stages))
-    classes, epochs = stages.material.labels.num_classes, given["student_epochs"]
-    if student == "evidence":
-        return StudentPlan(model, student_recipe(model, classes, epochs, seed), students)
-    return StudentPlan(model, recipe_for(model, stages.material.features, classes, epochs, seed), students)
-
-
-def _usual_model(stages: Stages) -> str:
-    shape = stages.material.features.shape[1:]
-    return "fast" if len(shape) == 3 and min(shape[1:]) >= 17 else "mlp"
-
-
-def _workers(processes: int, ray: str | None) -> Workers:
-    from labeldp.pate.workers import LocalWorkers, RayWorkers
-
-    if processes < 0:
-        raise InputError(f"--processes is not negative; got {processes}.")
-    return RayWorkers(ray) if ray is not None else LocalWorkers(processes)
-
-
-def _warn(mechanism: PateAnswers) -> None:
-    from labeldp.pate.answers import doubts
-
-    for doubt in doubts(mechanism):
-        typer.echo(f"warning: {doubt}", err=True)
-
-
-def _progress(done: int, of: int) -> None:
-    if of <= 20 or done % max(1, of // 20) == 0:
-        typer.echo(f"{done:,} of {of:,} teachers", err=True)
 
 
 # ── what is done with them ──

@@ -51,6 +51,7 @@ class Origin:
     image_size: int | None = None
     data_set: str | None = None
     ledger: str | None = None
+    first: int | None = None  # of a bundled data set, only the first so many rows
 
     def read(self, owner: Path) -> Material:
         """Read and check everything. `owner` is the private folder: a bundled data set has its ledger there."""
@@ -58,9 +59,17 @@ class Origin:
             if any((self.features, self.labels, self.label, self.id_column, self.data_set, self.ledger)):
                 raise InputError("--dataset brings its own features and labels; leave out what names yours.")
             bundle = load(self.dataset, Path(self.data) if self.data is not None else None)
-            source = ArraySource(bundle.labels, Classes(bundle.labels.num_classes, bundle.label_names))
+            rows = len(bundle.labels) if self.first is None else self.first
+            if not 1 <= rows <= len(bundle.labels):
+                raise InputError(
+                    f"--first is from 1 to the {len(bundle.labels):,} rows of {self.dataset}; got {rows:,}."
+                )
+            labels = bundle.labels.slice(0, rows)
+            source = ArraySource(labels, Classes(labels.num_classes, bundle.label_names))
             test = (bundle.test_features, bundle.test_labels)
-            return Material(source, bundle.labels, bundle.features, self.dataset, owner / LEDGER, test)
+            return Material(source, labels, bundle.features[:rows], self.dataset, owner / LEDGER, test)
+        if self.first is not None:
+            raise InputError("--first is for a bundled data set; of your own, give the rows you mean.")
         if self.features is None or self.labels is None or self.label is None or self.classes is None:
             raise InputError("name a --dataset, or your own --features with --labels, --label and --classes.")
         table = open_table(Path(self.labels))
@@ -103,7 +112,9 @@ class Origin:
         return Ledger(material.ledger)
 
     def save(self, owner: Path) -> None:
-        """For the stages that follow."""
+        """For the stages that follow. A directory has one origin."""
+        if (owner / NAME).exists() and Origin.load(owner) != self:
+            raise InputError(f"{owner.parent} holds another run, of other data; choose another --out.")
         content = json.dumps(asdict(self), indent=2).encode()
         place_file(owner / NAME, lambda file: file.write(content), private=True)
 

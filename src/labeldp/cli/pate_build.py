@@ -1,0 +1,157 @@
+"""From the options of `labeldp pate` to the objects they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.mechanisms import PateAnswers
+    from labeldp.pate.material import Origin
+    from labeldp.pate.run import Stages
+    from labeldp.pate.students import StudentPlan
+    from labeldp.pate.teachers import TeacherPlan
+    from labeldp.pate.workers import Workers
+
+
+def origin_of(dataset: Any, data: Path | None, features: Path | None, labels: Path | None, *rest: Any) -> Origin:
+    """Where features and labels are; paths are made absolute, since later stages may start elsewhere."""
+    from labeldp.pate.material import Origin
+
+    label, classes, id_column, image_size, data_set, ledger, first = rest
+
+    def place(path: Path | None) -> str | None:
+        return str(path.absolute()) if path is not None else None
+
+    return Origin(
+        dataset, place(data), place(features), place(labels), label, classes, id_column, image_size, data_set, place(ledger), first
+    )  # fmt: skip
+
+
+def stages_of(out: Path, origin: Origin, holdout: float) -> Stages:
+    """A run directory with its private part, and what it starts from."""
+    from labeldp.pate.run import Stages
+    from labeldp.training.folder import RunFolder
+
+    RunFolder(out / "owner").make(private=True)
+    stages = Stages(out, origin.read(out / "owner"), holdout)
+    origin.save(out / "owner")
+    return stages
+
+
+def voted_run(out: Path) -> tuple[Stages, Origin, dict[str, Any]]:
+    """A run whose teachers have voted."""
+    from labeldp.pate.material import Origin
+    from labeldp.pate.run import Stages
+    from labeldp.training.folder import RunFolder
+
+    owner = out / "owner"
+    origin = Origin.load(owner)
+    config = RunFolder(owner).config()
+    material = origin.read(owner)
+    holdout = 1 - config["rows"] / len(material.labels)
+    return Stages(out, material, holdout), origin, config["teachers"]
+
+
+def _needed(given: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if given[name] is None:
+            raise InputError(f"--{name.replace('_', '-')} is missing.")
+
+
+def mechanism_of(
+    stages: Stages, given: dict[str, Any], delta: float, accuracy: float, publish: str | None
+) -> PateAnswers:
+    """The aggregator."""
+    from labeldp.mechanisms import PateAnswers
+
+    _needed(given, "teachers", "sigma1", "sigma2", "threshold", "max_answered", "max_asked")
+    if given["max_asked"] > stages.rows:
+        raise InputError(f"--max-asked is at most the number of rows, {stages.rows:,}; got {given['max_asked']:,}.")
+    return PateAnswers(
+        stages.material.labels.num_classes, given["teachers"], given["sigma1"], given["sigma2"], given["threshold"], given["max_asked"],
+        given["max_answered"], delta, accuracy, _sanitising(publish),
+    )  # fmt: skip
+
+
+def _sanitising(text: str | None) -> Any:
+    from labeldp.accounting.sanitise import Sanitising
+
+    if text is None:
+        return None
+    try:
+        numbers = [float(part) for part in text.split(",")]
+        if not 3 <= len(numbers) <= 4:
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"--publish-data-dependent takes ORDER,BETA,SIGMA[,MARGIN], as in 20,0.01,8; got {text!r}."
+        ) from None
+    return Sanitising(*numbers)
+
+
+def teacher_plan(given: dict[str, Any], stages: Stages, seed: int) -> TeacherPlan:
+    """How teachers are trained."""
+    from labeldp.pate.presets import recipe_for
+    from labeldp.pate.teachers import TeacherPlan
+
+    _needed(given, "teachers", "max_asked")
+    method = given["method"] or "frozen"
+    if method == "frozen":
+        if given["model"] is not None or given["epochs"] is not None:
+            raise InputError(
+                "--model and --epochs are for --method fixmatch; frozen teachers are linear, and solved at once."
+            )
+        return TeacherPlan(given["teachers"], given["max_asked"], method, seed=seed)
+    if method != "fixmatch":
+        raise InputError(f"--method is frozen or fixmatch; got {method!r}.")
+    model = given["model"] or _usual_model(stages)
+    recipe = recipe_for(model, stages.material.features, stages.material.labels.num_classes, given["epochs"], seed)
+    return TeacherPlan(given["teachers"], given["max_asked"], method, model, recipe, seed=seed)
+
+
+def student_plan(given: dict[str, Any], stages: Stages, student: str, students: int, seed: int) -> StudentPlan:
+    """How students are."""
+    from labeldp.pate.presets import recipe_for, student_recipe
+    from labeldp.pate.students import StudentPlan
+
+    if student not in ("fixmatch", "evidence"):
+        raise InputError(f"--student is fixmatch or evidence; got {student!r}.")
+    frozen = (given["method"] or "frozen") == "frozen"
+    model = given["student_model"] or ("linear" if frozen else given["model"] or _usual_model(stages))
+    classes, epochs = stages.material.labels.num_classes, given["student_epochs"]
+    if student == "evidence":
+        return StudentPlan(model, student_recipe(model, classes, epochs, seed), students)
+    return StudentPlan(model, recipe_for(model, stages.material.features, classes, epochs, seed), students)
+
+
+def _usual_model(stages: Stages) -> str:
+    shape = stages.material.features.shape[1:]
+    return "fast" if len(shape) == 3 and min(shape[1:]) >= 17 else "mlp"
+
+
+def workers_of(processes: int, ray: str | None) -> Workers:
+    """Where teachers are."""
+    from labeldp.pate.workers import LocalWorkers, RayWorkers
+
+    if processes < 0:
+        raise InputError(f"--processes is not negative; got {processes}.")
+    return RayWorkers(ray) if ray is not None else LocalWorkers(processes)
+
+
+def warn(mechanism: PateAnswers) -> None:
+    """Of what the paper advises against."""
+    from labeldp.pate.answers import doubts
+
+    for doubt in doubts(mechanism):
+        typer.echo(f"warning: {doubt}", err=True)
+
+
+def show_teachers(done: int, of: int) -> None:
+    """A line now and then."""
+    if of <= 20 or done % max(1, of // 20) == 0:
+        typer.echo(f"{done:,} of {of:,} teachers", err=True)
