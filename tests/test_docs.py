@@ -46,12 +46,12 @@ def test_links_lead_somewhere(page):
 
 def test_every_command_and_option_is_documented():
     """`labeldp release --help` and the guide together name every option; every command has a sentence."""
-    from labeldp.cli import app, ledger
+    from labeldp.cli import app, ledger, pate
 
     guide = "".join(
-        (ROOT / name).read_text() for name in ("README.md", "docs/owner.md", "docs/training.md", "docs/audit.md")
+        (ROOT / name).read_text() for name in ("README.md", "docs/owner.md", "docs/training.md", "docs/audit.md", "docs/pate.md")
     )
-    for command in [*app.registered_commands, *ledger.app.registered_commands]:
+    for command in [*app.registered_commands, *ledger.app.registered_commands, *pate.app.registered_commands]:
         assert command.callback.__doc__
     for name in (
         "plan",
@@ -66,7 +66,13 @@ def test_every_command_and_option_is_documented():
         "download",
         "audit",
         "audit-repeat",
+        "audit-heuristic",
         "canaries plant",
+        "pate run",
+        "pate teachers",
+        "pate aggregate",
+        "pate student",
+        "pate account",
     ):
         assert f"labeldp {name}" in guide
 
