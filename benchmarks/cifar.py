@@ -107,11 +107,16 @@ def main() -> None:
     parser.add_argument("--only", type=int, help="the first so many cells")
     parser.add_argument("--queue", choices=list(QUEUES), default="accuracy")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--audit-again", action="store_true", help="audit finished cells anew; nothing is trained again")
+    parser.add_argument(
+        "--audit-again", action="store_true", help="audit finished cells anew; nothing is trained again"
+    )
     arguments = parser.parse_args()
     queue = QUEUES[arguments.queue]
     with ThreadPoolExecutor(arguments.processes) as pool:
-        futures = {pool.submit(run, c, arguments.data, arguments.runs, arguments.audit_again): c for c in queue[: arguments.only]}
+        futures = {
+            pool.submit(run, c, arguments.data, arguments.runs, arguments.audit_again): c
+            for c in queue[: arguments.only]
+        }
         for future in as_completed(futures):
             future.result()
             missing = collect(queue, arguments.runs, arguments.out)

@@ -131,7 +131,7 @@ def run(
     given = {
         "dataset": dataset, "teachers": teachers, "method": method, "model": model, "epochs": epochs, "max_asked": max_asked,
         "max_answered": max_answered, "sigma1": sigma1, "sigma2": sigma2, "threshold": threshold, "student_model": student_model,
-        "student_epochs": student_epochs,
+        "student_epochs": student_epochs, "paper": None,
     }  # fmt: skip
     if preset is not None and any((features, labels)):
         raise InputError("a --preset brings its data set; leave out --features and --labels.")
@@ -185,6 +185,7 @@ def teachers(
         "model": model,
         "epochs": epochs,
         "max_asked": max_asked,
+        "paper": None,
     }
     filled(given, preset)
     origin = origin_of(
@@ -279,6 +280,7 @@ def student(
         "student_epochs": student_epochs,
         "method": voted["method"],
         "model": voted["model"],
+        "paper": None,
     }
     filled(given, preset)
     _finish(stages, student_plan(given, stages, student, students, seed), device, json)

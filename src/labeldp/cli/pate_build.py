@@ -110,7 +110,14 @@ def teacher_plan(given: dict[str, Any], stages: Stages, seed: int) -> TeacherPla
     if method != "fixmatch":
         raise InputError(f"--method is frozen or fixmatch; got {method!r}.")
     model = given["model"] or _usual_model(stages)
-    recipe = recipe_for(model, stages.material.features, stages.material.labels.num_classes, given["epochs"], seed)
+    recipe = recipe_for(
+        model,
+        stages.material.features,
+        stages.material.labels.num_classes,
+        given["epochs"],
+        seed,
+        paper=bool(given.get("paper")),
+    )
     return TeacherPlan(given["teachers"], given["max_asked"], method, model, recipe, seed=seed)
 
 
@@ -126,7 +133,11 @@ def student_plan(given: dict[str, Any], stages: Stages, student: str, students: 
     classes, epochs = stages.material.labels.num_classes, given["student_epochs"]
     if student == "evidence":
         return StudentPlan(model, student_recipe(model, classes, epochs, seed), students)
-    return StudentPlan(model, recipe_for(model, stages.material.features, classes, epochs, seed), students)
+    return StudentPlan(
+        model,
+        recipe_for(model, stages.material.features, classes, epochs, seed, paper=bool(given.get("paper"))),
+        students,
+    )
 
 
 def _usual_model(stages: Stages) -> str:

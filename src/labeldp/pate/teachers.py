@@ -42,7 +42,7 @@ class TeacherPlan:
     method: str = "frozen"
     model: str | None = None
     recipe: Recipe | None = None
-    ridge: float = 1.0
+    ridge: float = 0.1
     seed: int = 0
 
     def __post_init__(self) -> None:

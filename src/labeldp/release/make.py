@@ -251,9 +251,7 @@ def _partial(kept: Path) -> Path:
     return kept.with_suffix(".partial")
 
 
-def _observed(
-    source: Source, survey: Survey, entropy: Entropy, how: Mechanism | Observations
-) -> Iterator[Part]:
+def _observed(source: Source, survey: Survey, entropy: Entropy, how: Mechanism | Observations) -> Iterator[Part]:
     """Ids and observations: drawn from labels piece by piece, or drawn already for all rows."""
     row = 0
     for batch in source.batches():

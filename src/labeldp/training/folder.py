@@ -86,7 +86,8 @@ class RunFolder:
             return
         before, now = self.config(), json.loads(json.dumps(config))
         before, now = ({**c, **(c.get("recipe") or {}), **c.get("teachers", {}), "recipe": None} for c in (before, now))
-        different = [name for name in now if before.get(name) != now[name]]
+        # Some fields are written only where they matter: one that is missing now may matter too.
+        different = [name for name in {**now, **before} if before.get(name) != now.get(name)]
         if different:
             raise InputError(
                 f"{self.path} holds another run (with another {', '.join(different)}); choose another --out."

@@ -1,0 +1,188 @@
+"""Frozen features, learned from the public images alone: they use no label, so they cost no privacy.
+
+Patches (`patches.py`), standardised and rotated to their principal axes, X; beside them their mean over each image's neighbours
+(`neighbours.py`), PPX. A row is [PPX, 0.3·X], half of the width each: the first half serves teachers with few labels, the second keeps
+what a student with many can use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from labeldp.errors import FileFormatError, InputError
+from labeldp.pate.neighbours import Neighbours, learn_neighbours
+from labeldp.pate.patches import REGIONS, Patches, learn_patches
+from labeldp.release.place import place_file
+from labeldp.training.device import choose_dtype
+
+PATCH = 6  # pixels a side
+_OWN = 0.3  # weight of an image's own features beside its neighbours'
+_KEYS = 128  # leading axes by which neighbours are found, half whitened
+_AXES_SAMPLE = 10_000
+_BATCH = 16  # images whose responses stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class Featurizer:
+    """Images (n, channels, height, width) of bytes to rows of `width` numbers. Frozen, public, deterministic."""
+
+    patches: Patches
+    mean: Tensor
+    axes: Tensor  # (9·K, width / 2), scaled by 1 / spread
+    key_scale: Tensor
+    neighbours: Neighbours
+    scale: Tensor
+    shape: tuple[int, int, int]
+    dtype: torch.dtype
+
+    @property
+    def width(self) -> int:
+        """Numbers a row."""
+        return 2 * self.axes.shape[1]
+
+    @torch.no_grad()
+    def transform(self, images: npt.NDArray[np.uint8], *, batch: int = 2000) -> npt.NDArray[np.float32]:
+        """Features of any images of the shape that was learned from; each depends on its own image only. `batch` bounds memory."""
+        check_images(images, self.shape)
+        features = np.empty((len(images), self.width), np.float32)
+        for start in range(0, len(images), batch):
+            part = images[start : start + batch]
+            own = self._own(part)
+            near = self.neighbours.mean(own[:, : len(self.key_scale)] * self.key_scale)
+            features[start : start + len(part)] = (torch.cat((near, _OWN * own), dim=1) * self.scale).numpy()
+        return features
+
+    def _own(self, images: npt.NDArray[np.uint8]) -> Tensor:
+        return (_pooled(self.patches, images, self.dtype) - self.mean) @ self.axes
+
+    # ── files ──
+
+    def save(self, path: Path) -> None:
+        """Write as safetensors, placed in one step. Nothing in such a file is executed."""
+        from safetensors.torch import save as encode
+
+        tensors = {name: value.contiguous() for name, value in self._tensors().items()}
+        about = {
+            "kind": "labeldp-features-1",
+            "shape": ",".join(map(str, self.shape)),
+            "size": str(self.patches.size),
+            "dtype": str(self.dtype).removeprefix("torch."),
+        }
+        content = encode(tensors, about)
+        place_file(path, lambda file: file.write(content))
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {
+            "weights": self.patches.weights, "offset": self.patches.offset, "mean": self.mean, "axes": self.axes,
+            "key_scale": self.key_scale, "keys": self.neighbours.keys, "values": self.neighbours.values, "scale": self.scale,
+        }  # fmt: skip
+
+    @classmethod
+    def load(cls, path: Path) -> Featurizer:
+        """As saved. Where it was saved with bfloat16 and the machine has none, float32 computes the same to two digits."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = file.metadata()
+                t = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if about["kind"] != "labeldp-features-1":
+                raise KeyError
+            channels, height, width = map(int, about["shape"].split(","))
+            saved, here = getattr(torch, about["dtype"]), choose_dtype(torch.device("cpu"))
+            dtype = torch.float32 if here == torch.float32 else saved
+            return cls(
+                Patches(t["weights"], t["offset"], int(about["size"])), t["mean"], t["axes"], t["key_scale"],
+                Neighbours(t["keys"], t["values"]), t["scale"], (channels, height, width), dtype,
+            )  # fmt: skip
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError):
+            raise FileFormatError(f"{path} is not a file of frozen features.") from None
+
+
+@torch.no_grad()
+def learn_features(
+    images: npt.NDArray[np.uint8], *, seed: int = 0, filters: int = 512, width: int = 512, bank: int = 30_000
+) -> Featurizer:
+    """Learn from public images: `filters` patches, `width` numbers a row, neighbours among `bank` of the images."""
+    check_images(images)
+    _check_sizes(images, filters, width, bank)
+    generator = torch.Generator().manual_seed(seed)
+    dtype = choose_dtype(torch.device("cpu"))
+    patches = learn_patches(images, filters, PATCH, generator)
+    chosen = images[torch.randperm(len(images), generator=generator)[:bank].sort().values.numpy()]
+    sample = _pooled(patches, chosen[:_AXES_SAMPLE], dtype)
+    mean, spread = sample.mean(dim=0), sample.std(dim=0).clamp_min(1e-6)
+    axes, variances = _principal((sample - mean) / spread, width // 2, generator)
+    axes /= spread[:, None]
+    del sample
+    own = torch.cat(
+        [
+            (_pooled(patches, chosen[start : start + _AXES_SAMPLE], dtype) - mean) @ axes
+            for start in range(0, len(chosen), _AXES_SAMPLE)
+        ]
+    )
+    key_scale = (variances[:_KEYS] + 1e-3 * variances[0]) ** -0.25
+    neighbours = learn_neighbours(own[:, : len(key_scale)] * key_scale, own)
+    # One factor for all: a feature's mean square is near 1, whatever the images were.
+    square = neighbours.values.square().mean() + _OWN**2 * own.square().mean()
+    scale = torch.rsqrt((square / 2).clamp_min(1e-12))
+    _, channels, height, across = images.shape
+    return Featurizer(patches, mean, axes, key_scale, neighbours, scale, (channels, height, across), dtype)
+
+
+def _pooled(patches: Patches, images: npt.NDArray[np.uint8], dtype: torch.dtype) -> Tensor:
+    pooled = torch.empty(len(images), REGIONS * REGIONS * len(patches.weights))
+    for start in range(0, len(images), _BATCH):
+        x = torch.from_numpy(images[start : start + _BATCH]).float() / 255
+        pooled[start : start + len(x)] = patches.pooled(x, dtype)
+    return pooled
+
+
+def _principal(x: Tensor, width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Leading principal axes (columns) of centred rows and the variances along them, by subspace iteration (Halko et al. 2011)."""
+    basis = torch.randn(x.shape[1], min(width + 32, x.shape[1]), generator=generator)
+    for _ in range(4):
+        basis, _ = torch.linalg.qr(x.T @ (x @ basis))
+    inside = x @ basis
+    values, vectors = torch.linalg.eigh(inside.T @ inside / len(x))
+    return (basis @ vectors).flip(1)[:, :width].contiguous(), values.flip(0)[:width].clamp_min(0)
+
+
+def check_images(images: npt.NDArray[Any], shape: tuple[int, ...] | None = None) -> None:
+    """Refuse what is not a table of images of bytes (of this shape), and say what it is."""
+    what = f"{images.dtype} of shape {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
+    if not isinstance(images, np.ndarray) or images.ndim != 4 or images.dtype != np.uint8:
+        raise InputError(
+            f"images are bytes (uint8) of shape (rows, channels, height, width); got {what}. Rows of numbers need no featurizer: "
+            "teachers take them as they are."
+        )
+    if shape is not None and images.shape[1:] != shape:
+        raise InputError(
+            f"these features were learned from images of shape {shape} (channels, height, width); got {images.shape[1:]}."
+        )
+
+
+def _check_sizes(images: npt.NDArray[np.uint8], filters: int, width: int, bank: int) -> None:
+    n, channels, height, across = images.shape
+    least = PATCH + REGIONS - 1
+    if channels < 1 or min(height, across) < least:
+        raise InputError(
+            f"images must have {least}×{least} pixels or more for patches of {PATCH}×{PATCH}; got {height}×{across}."
+        )
+    if filters < 2 or width < 2 or width % 2:
+        raise InputError(f"filters must be 2 or more and width an even number; got {filters} and {width}.")
+    if n < filters or bank < filters:
+        raise InputError(
+            f"{filters:,} filters need as many images or more; got {min(n, bank):,}. Fewer filters do for a small set: filters=32."
+        )
+    if width // 2 > min(n, REGIONS * REGIONS * filters):
+        raise InputError(
+            f"{n:,} images and {filters:,} filters give at most {2 * min(n, 9 * filters):,} features; width is {width:,}."
+        )
