@@ -17,6 +17,7 @@ test: .venv/installed
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 test-all: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ray]'
 	$(BIN)/python -m pytest -n 2
 
 lint: .venv/installed

@@ -210,9 +210,8 @@ def step(turns: int) -> dict[str, Any]:
 
 
 def frozen(turns: int) -> dict[str, Any]:
-    from labeldp.pate.linear import teacher_votes
-
     from labeldp.pate.ballots import draw_queries, draw_shards
+    from labeldp.pate.linear import teacher_votes
 
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 10, 50_000)

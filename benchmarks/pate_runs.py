@@ -1,8 +1,10 @@
-"""PATE end to end on public benchmarks, one resumable queue: `python benchmarks/pate_runs.py --data ../shared/data [--runs runs/pate] [--only NAME …]`.
+"""PATE end to end on public benchmarks, as one resumable queue.
 
-Each cell is one `labeldp pate run` in a directory of its own; a finished cell is not repeated, an interrupted one goes on. Noise comes from the
-operating system, so another run of the queue is another draw. The labels are public benchmarks', so what is the owner's alone (the ensemble's
-accuracy, the data-dependent ε) is reported too.
+    python benchmarks/pate_runs.py --data ../shared/data [--runs runs/pate] [--only NAME …] [--out benchmarks/results/pate-runs.json]
+
+Each cell is one `labeldp pate run` in a directory of its own; a finished cell is not repeated, an interrupted one goes on. Noise comes from
+the operating system, so another run of the queue is another draw. The labels are public benchmarks', so what would be the owner's alone
+(the ensemble's accuracy, the data-dependent ε) is reported too.
 """
 
 from __future__ import annotations
