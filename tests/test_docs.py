@@ -49,7 +49,8 @@ def test_every_command_and_option_is_documented():
     from labeldp.cli import app, ledger, pate
 
     guide = "".join(
-        (ROOT / name).read_text() for name in ("README.md", "docs/owner.md", "docs/training.md", "docs/audit.md", "docs/pate.md")
+        (ROOT / name).read_text()
+        for name in ("README.md", "docs/owner.md", "docs/training.md", "docs/audit.md", "docs/pate.md")
     )
     for command in [*app.registered_commands, *ledger.app.registered_commands, *pate.app.registered_commands]:
         assert command.callback.__doc__

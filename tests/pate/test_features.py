@@ -12,7 +12,7 @@ import torch
 
 from labeldp.errors import FileFormatError, InputError
 from labeldp.pate.features import Featurizer, learn_features
-from labeldp.pate.neighbours import Neighbours, learn_neighbours
+from labeldp.pate.neighbours import learn_neighbours
 from labeldp.pate.patches import learn_patches
 
 Images = npt.NDArray[np.uint8]
@@ -128,20 +128,46 @@ def test_responses_are_those_of_the_definition() -> None:
     torch.testing.assert_close(patches.pooled(x, torch.float32), naive.reshape(3, -1), atol=1e-4, rtol=1e-4)
 
 
-def test_the_mean_over_neighbours_is_that_of_a_naive_search() -> None:
-    generator = torch.Generator().manual_seed(0)
-    keys, values = torch.randn(30, 4, generator=generator), torch.randn(30, 3, generator=generator)
-    asked = torch.randn(7, 4, generator=generator)
-    bank = learn_neighbours(keys, values)
+def test_neighbours_are_those_of_a_naive_search() -> None:
+    features = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    bank = learn_neighbours(features[:30])
+    x = features.astype(np.float64) - features[:30].mean(axis=0)
+    variances, vectors = np.linalg.eigh(x[:30].T @ x[:30] / 30)
+    keys = x @ vectors * (variances + 1e-3 * variances.max()) ** -0.25
+    keys /= np.linalg.norm(keys, axis=1, keepdims=True)
 
-    def nearest(row: torch.Tensor) -> list[int]:
-        cosines = [float(torch.cosine_similarity(row, key, dim=0)) for key in keys]
-        return sorted(range(30), key=lambda place: -cosines[place])[:10]
+    def average(key: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.asarray(values[np.argsort(-keys[:30] @ key)[:10]].mean(axis=0))
 
-    once = torch.stack([values[nearest(key)].mean(dim=0) for key in keys])
-    twice = torch.stack([once[nearest(row)].mean(dim=0) for row in asked])
-    torch.testing.assert_close(bank.mean(asked), twice)
-    assert Neighbours(bank.keys[:2], bank.values[:2]).mean(asked).shape == (7, 3)  # a bank smaller than a neighbourhood
+    once = np.stack([average(key, x[:30]) for key in keys[:30]])
+    twice = np.stack([average(key, once) for key in keys])
+    expected = np.concatenate((twice, 0.3 * x), axis=1) * float(bank.scale)
+    np.testing.assert_allclose(bank.transform(features), expected, atol=1e-4)
+    np.testing.assert_allclose(bank.transform(features, batch=7), expected, atol=1e-4)
+
+
+def test_a_bank_may_be_smaller_than_a_neighbourhood() -> None:
+    features = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    assert learn_neighbours(features, bank=4).transform(features).shape == (40, 6)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((5, 1, 8, 8), np.float32), "rows of numbers"),
+        (np.zeros((5, 3), np.int64), "rows of numbers"),
+        (np.zeros((1, 3), np.float32), "2 rows of features or more"),
+        (np.array([[0.0], [np.inf], [1.0]]), "row 1 of the features"),
+    ],
+)
+def test_rows_that_have_no_neighbours_are_said(features: npt.NDArray[np.float32], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        learn_neighbours(features)
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    with pytest.raises(InputError, match="learned from 3 features a row; got 4"):
+        learn_neighbours(np.eye(3, dtype=np.float32)).transform(np.eye(4, dtype=np.float32))
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """Frozen features, learned from the public images alone: they use no label, so they cost no privacy.
 
-Patches (`patches.py`), standardised and rotated to their principal axes, X; beside them their mean over each image's neighbours
-(`neighbours.py`), PPX. A row is [PPX, 0.3·X], half of the width each: the first half serves teachers with few labels, the second keeps
-what a student with many can use.
+How much of which patch is where in an image (`patches.py`), standardised and rotated to the leading principal axes; beside that, the
+mean over each image's neighbours (`neighbours.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,12 @@ import torch
 from torch import Tensor
 
 from labeldp.errors import FileFormatError, InputError
-from labeldp.pate.neighbours import Neighbours, learn_neighbours
+from labeldp.pate.neighbours import BANK, Neighbours, learn_neighbours
 from labeldp.pate.patches import REGIONS, Patches, learn_patches
 from labeldp.release.place import place_file
 from labeldp.training.device import choose_dtype
 
 PATCH = 6  # pixels a side
-_OWN = 0.3  # weight of an image's own features beside its neighbours'
-_KEYS = 128  # leading axes by which neighbours are found, half whitened
 _AXES_SAMPLE = 10_000
 _BATCH = 16  # images whose responses stay in the processor's cache
 
@@ -35,10 +32,8 @@ class Featurizer:
 
     patches: Patches
     mean: Tensor
-    axes: Tensor  # (9·K, width / 2), scaled by 1 / spread
-    key_scale: Tensor
+    axes: Tensor  # (9·K, width / 2), over the spread of each of the 9·K
     neighbours: Neighbours
-    scale: Tensor
     shape: tuple[int, int, int]
     dtype: torch.dtype
 
@@ -54,13 +49,9 @@ class Featurizer:
         features = np.empty((len(images), self.width), np.float32)
         for start in range(0, len(images), batch):
             part = images[start : start + batch]
-            own = self._own(part)
-            near = self.neighbours.mean(own[:, : len(self.key_scale)] * self.key_scale)
-            features[start : start + len(part)] = (torch.cat((near, _OWN * own), dim=1) * self.scale).numpy()
+            own = (_pooled(self.patches, part, self.dtype) - self.mean) @ self.axes
+            features[start : start + len(part)] = self.neighbours.transform(own.numpy())
         return features
-
-    def _own(self, images: npt.NDArray[np.uint8]) -> Tensor:
-        return (_pooled(self.patches, images, self.dtype) - self.mean) @ self.axes
 
     # ── files ──
 
@@ -79,10 +70,8 @@ class Featurizer:
         place_file(path, lambda file: file.write(content))
 
     def _tensors(self) -> dict[str, Tensor]:
-        return {
-            "weights": self.patches.weights, "offset": self.patches.offset, "mean": self.mean, "axes": self.axes,
-            "key_scale": self.key_scale, "keys": self.neighbours.keys, "values": self.neighbours.values, "scale": self.scale,
-        }  # fmt: skip
+        tensors = {"weights": self.patches.weights, "offset": self.patches.offset, "mean": self.mean, "axes": self.axes}
+        return tensors | {f"neighbours.{name}": value for name, value in vars(self.neighbours).items()}
 
     @classmethod
     def load(cls, path: Path) -> Featurizer:
@@ -98,17 +87,16 @@ class Featurizer:
             channels, height, width = map(int, about["shape"].split(","))
             saved, here = getattr(torch, about["dtype"]), choose_dtype(torch.device("cpu"))
             dtype = torch.float32 if here == torch.float32 else saved
-            return cls(
-                Patches(t["weights"], t["offset"], int(about["size"])), t["mean"], t["axes"], t["key_scale"],
-                Neighbours(t["keys"], t["values"]), t["scale"], (channels, height, width), dtype,
-            )  # fmt: skip
+            patches = Patches(t["weights"], t["offset"], int(about["size"]))
+            neighbours = Neighbours(*(t[f"neighbours.{field.name}"] for field in fields(Neighbours)))
+            return cls(patches, t["mean"], t["axes"], neighbours, (channels, height, width), dtype)
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError):
             raise FileFormatError(f"{path} is not a file of frozen features.") from None
 
 
 @torch.no_grad()
 def learn_features(
-    images: npt.NDArray[np.uint8], *, seed: int = 0, filters: int = 512, width: int = 512, bank: int = 30_000
+    images: npt.NDArray[np.uint8], *, seed: int = 0, filters: int = 512, width: int = 512, bank: int = BANK
 ) -> Featurizer:
     """Learn from public images: `filters` patches, `width` numbers a row, neighbours among `bank` of the images."""
     check_images(images)
@@ -119,22 +107,15 @@ def learn_features(
     chosen = images[torch.randperm(len(images), generator=generator)[:bank].sort().values.numpy()]
     sample = _pooled(patches, chosen[:_AXES_SAMPLE], dtype)
     mean, spread = sample.mean(dim=0), sample.std(dim=0).clamp_min(1e-6)
-    axes, variances = _principal((sample - mean) / spread, width // 2, generator)
-    axes /= spread[:, None]
+    axes = _principal((sample - mean) / spread, width // 2, generator) / spread[:, None]
     del sample
-    own = torch.cat(
-        [
-            (_pooled(patches, chosen[start : start + _AXES_SAMPLE], dtype) - mean) @ axes
-            for start in range(0, len(chosen), _AXES_SAMPLE)
-        ]
-    )
-    key_scale = (variances[:_KEYS] + 1e-3 * variances[0]) ** -0.25
-    neighbours = learn_neighbours(own[:, : len(key_scale)] * key_scale, own)
-    # One factor for all: a feature's mean square is near 1, whatever the images were.
-    square = neighbours.values.square().mean() + _OWN**2 * own.square().mean()
-    scale = torch.rsqrt((square / 2).clamp_min(1e-12))
+    own = np.empty((len(chosen), width // 2), np.float32)
+    for start in range(0, len(chosen), _AXES_SAMPLE):
+        part = chosen[start : start + _AXES_SAMPLE]
+        own[start : start + len(part)] = ((_pooled(patches, part, dtype) - mean) @ axes).numpy()
+    neighbours = learn_neighbours(own, bank=bank)
     _, channels, height, across = images.shape
-    return Featurizer(patches, mean, axes, key_scale, neighbours, scale, (channels, height, across), dtype)
+    return Featurizer(patches, mean, axes, neighbours, (channels, height, across), dtype)
 
 
 def _pooled(patches: Patches, images: npt.NDArray[np.uint8], dtype: torch.dtype) -> Tensor:
@@ -145,14 +126,15 @@ def _pooled(patches: Patches, images: npt.NDArray[np.uint8], dtype: torch.dtype)
     return pooled
 
 
-def _principal(x: Tensor, width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Leading principal axes (columns) of centred rows and the variances along them, by subspace iteration (Halko et al. 2011)."""
+def _principal(x: Tensor, width: int, generator: torch.Generator) -> Tensor:
+    """Leading principal axes (columns) of centred rows, by subspace iteration (Halko et al. 2011)."""
     basis = torch.randn(x.shape[1], min(width + 32, x.shape[1]), generator=generator)
     for _ in range(4):
         basis, _ = torch.linalg.qr(x.T @ (x @ basis))
     inside = x @ basis
-    values, vectors = torch.linalg.eigh(inside.T @ inside / len(x))
-    return (basis @ vectors).flip(1)[:, :width].contiguous(), values.flip(0)[:width].clamp_min(0)
+    _, vectors = torch.linalg.eigh(inside.T @ inside)
+    axes: Tensor = (basis @ vectors).flip(1)[:, :width].contiguous()
+    return axes
 
 
 def check_images(images: npt.NDArray[Any], shape: tuple[int, ...] | None = None) -> None:

@@ -1,18 +1,31 @@
-"""Neighbours: the mean of the features of the images nearest to one. Public like the features, and much kinder to a few labels.
+"""Neighbours: beside a row of features, their mean over the rows nearest to it. Public like the features, and much kinder to a few labels.
 
 Averaging over a neighbour graph twice, X ← PX, keeps what varies slowly along the data and drops the rest (Wu et al. 2019, "simplifying
-graph convolutional networks"): a linear model on it spreads each label over a neighbourhood, as label propagation does.
+graph convolutional networks"): a linear model on it spreads each label over a neighbourhood, as label propagation does. A row becomes
+
+    [PPX, 0.3·X]
+
+whose first half serves teachers with few labels, and whose second keeps what a student with many can use. It takes any features: those
+of `learn_features` are made so already, an embedding from elsewhere or several side by side can be.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.errors import InputError
+
 NEAREST = 10
+BANK = 30_000
+_OWN = 0.3  # weight of a row's own features beside its neighbours'
+_KEYS = 128  # leading principal axes by which neighbours are found, half whitened
 _CHUNK = 500
 
 
@@ -20,24 +33,67 @@ _CHUNK = 500
 class Neighbours:
     """A bank of public rows: unit vectors by which rows are found, and what is averaged."""
 
+    mean: Tensor
+    axes: Tensor  # (d, keys): the principal axes, each over the fourth root of its variance
     keys: Tensor
     values: Tensor
+    scale: Tensor
 
-    def mean(self, keys: Tensor) -> Tensor:
-        """The mean value of the nearest rows (by cosine) of the bank, for each of these."""
-        places = self._nearest(keys)
-        total = self.values[places[:, 0]].clone()
-        for rank in range(1, places.shape[1]):
-            total += self.values[places[:, rank]]
-        return total / places.shape[1]
-
-    def _nearest(self, keys: Tensor) -> Tensor:
-        keys = functional.normalize(keys)
-        most = min(NEAREST, len(self.keys))
-        return torch.cat([(part @ self.keys.T).topk(most, dim=1).indices for part in torch.split(keys, _CHUNK)])
+    @torch.no_grad()
+    def transform(self, features: npt.NDArray[np.float32], *, batch: int = 5000) -> npt.NDArray[np.float32]:
+        """Rows of twice the width; each depends on its own features and the bank only. `batch` bounds memory."""
+        _check(features, len(self.mean))
+        rows = np.empty((len(features), 2 * len(self.mean)), np.float32)
+        for start in range(0, len(features), batch):
+            own = torch.from_numpy(np.ascontiguousarray(features[start : start + batch], np.float32)) - self.mean
+            near = _average(own @ self.axes, self.keys, self.values)
+            rows[start : start + len(own)] = (torch.cat((near, _OWN * own), dim=1) * self.scale).numpy()
+        return rows
 
 
-def learn_neighbours(keys: Tensor, values: Tensor) -> Neighbours:
-    """A bank whose values are averaged once already, so that `mean` averages a second time."""
-    once = Neighbours(functional.normalize(keys), values)
-    return Neighbours(once.keys, once.mean(keys))
+@torch.no_grad()
+def learn_neighbours(features: npt.NDArray[np.float32], *, bank: int = BANK, seed: int = 0) -> Neighbours:
+    """Learn from public rows of features. The bank is a random choice of them; its values are averaged once already."""
+    _check(features)
+    if bank < 2:
+        raise InputError(f"a bank of neighbours needs 2 rows or more; got {bank}.")
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(features))[:bank])
+    own = torch.from_numpy(np.ascontiguousarray(features[chosen], np.float32))
+    mean = own.mean(dim=0)
+    own = own - mean
+    variances, vectors = torch.linalg.eigh(own.T @ own / len(own))
+    variances, vectors = variances.flip(0)[:_KEYS].clamp_min(0), vectors.flip(1)[:, :_KEYS]
+    axes = vectors * (variances + 1e-3 * variances[0] + 1e-12) ** -0.25
+    keys = functional.normalize(own @ axes)
+    values = _average(keys, keys, own)
+    # One factor for all: a feature's mean square is near 1, whatever the units were.
+    square = (values.square().mean() + _OWN**2 * own.square().mean()) / 2
+    return Neighbours(mean, axes.contiguous(), keys, values, torch.rsqrt(square.clamp_min(1e-12)))
+
+
+def _average(asked: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """The mean value of the nearest rows of the bank (by cosine), for each row asked about."""
+    most = min(NEAREST, len(keys))
+    found = torch.empty(len(asked), values.shape[1])
+    for start in range(0, len(asked), _CHUNK):
+        part = functional.normalize(asked[start : start + _CHUNK])
+        places = (part @ keys.T).topk(most, dim=1).indices
+        total = values[places[:, 0]]
+        for rank in range(1, most):
+            total += values[places[:, rank]]
+        found[start : start + len(part)] = total / most
+    return found
+
+
+def _check(features: npt.NDArray[Any], width: int | None = None) -> None:
+    if features.ndim != 2 or features.dtype.kind != "f" or features.shape[1] == 0:
+        raise InputError(
+            f"neighbours are found among rows of numbers (floats); got {features.dtype} of shape {features.shape}."
+        )
+    if width is not None and features.shape[1] != width:
+        raise InputError(f"these neighbours were learned from {width} features a row; got {features.shape[1]}.")
+    if width is None and len(features) < 2:
+        raise InputError("neighbours need 2 rows of features or more.")
+    bad = ~np.isfinite(features).all(axis=1)
+    if bad.any():
+        raise InputError(f"row {int(np.argmax(bad))} of the features holds a number that is not finite.")
