@@ -74,6 +74,7 @@ def test_every_command_and_option_is_documented():
         "pate aggregate",
         "pate student",
         "pate account",
+        "pate features",
     ):
         assert f"labeldp {name}" in guide
 

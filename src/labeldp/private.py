@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
@@ -67,6 +68,10 @@ class PrivateLabels:
         """
         codes: Codes = self.__codes[rows]
         return codes
+
+    def digest(self, key: bytes) -> str:
+        """A keyed hash of all labels, by which their owner sees whether they are still the same."""
+        return hashlib.blake2b(self.__codes.tobytes(), key=key, digest_size=16).hexdigest()
 
     @classmethod
     def gather(cls, parts: Sequence[PrivateLabels]) -> PrivateLabels:

@@ -95,6 +95,6 @@ def test_bad_files(tmp_path, cli):
 def test_no_answer_at_all_is_accounted_for_the_tests():
     found = account(np.array([[3, 2]] * 4), np.zeros(4, bool), threshold=5, sigma1=2, sigma2=1)
     assert found.answered == 0
-    assert found.epsilon > 0
+    assert found.epsilon == pytest.approx(gaussian_epsilon((4 / 2**2) ** 0.5, 1e-5), rel=1e-9)
     with pytest.raises(InputError, match="threshold"):
         account(np.array([[3, 2]]), np.zeros(1, bool), threshold=6, sigma1=2, sigma2=1)

@@ -132,6 +132,7 @@ def test_neighbours_are_those_of_a_naive_search() -> None:
     features = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
     bank = learn_neighbours(features[:30])
     x = features.astype(np.float64) - features[:30].mean(axis=0)
+    x /= np.sqrt(np.square(x[:30]).sum(axis=1).mean())
     variances, vectors = np.linalg.eigh(x[:30].T @ x[:30] / 30)
     keys = x @ vectors * (variances + 1e-3 * variances.max()) ** -0.25
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
@@ -144,6 +145,17 @@ def test_neighbours_are_those_of_a_naive_search() -> None:
     expected = np.concatenate((twice, 0.3 * x), axis=1) * float(bank.scale)
     np.testing.assert_allclose(bank.transform(features), expected, atol=1e-4)
     np.testing.assert_allclose(bank.transform(features, batch=7), expected, atol=1e-4)
+
+
+def test_kinds_of_features_have_the_same_say_whatever_their_units() -> None:
+    generator = np.random.default_rng(0)
+    first, second = generator.normal(size=(50, 3)), generator.normal(size=(50, 5))
+    rows = learn_neighbours(first, second).transform(first, second)
+    np.testing.assert_allclose(
+        learn_neighbours(first * 1000, second - 9).transform(first * 1000, second - 9), rows, atol=1e-4
+    )
+    own = rows[:, 8:]
+    assert np.square(own[:, :3]).sum() == pytest.approx(np.square(own[:, 3:]).sum(), rel=1e-4)
 
 
 def test_a_bank_may_be_smaller_than_a_neighbourhood() -> None:
@@ -168,6 +180,8 @@ def test_rows_that_have_no_neighbours_are_said(features: npt.NDArray[np.float32]
 def test_rows_of_another_width_are_refused() -> None:
     with pytest.raises(InputError, match="learned from 3 features a row; got 4"):
         learn_neighbours(np.eye(3, dtype=np.float32)).transform(np.eye(4, dtype=np.float32))
+    with pytest.raises(InputError, match="the same rows"):
+        learn_neighbours(np.eye(3, dtype=np.float32), np.eye(4, dtype=np.float32))
 
 
 @pytest.mark.parametrize(

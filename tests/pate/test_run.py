@@ -149,8 +149,9 @@ def test_another_configuration_in_the_same_directory_is_refused(tmp_path, done, 
     out = tmp_path / "run"
     done("pate", "run", *TEACHERS, *ANSWERS, "--student-epochs", 1, "--out", out)
     for change, code, words in (
-        (("--teachers", 5), 2, "another teachers"),
+        (("--teachers", 5), 3, "--again charge"),
         (("--seed", 1), 2, "another"),
+        (("--epochs", 2), 2, "another epochs"),
         (("--sigma2", 2), 3, "--again charge"),
         (("--student-epochs", 2), 2, "another epochs"),
     ):
@@ -255,3 +256,151 @@ def test_a_sanitised_epsilon_is_charged(tmp_path, done):
     assert again["data_dependent"] == summary["data_dependent"]  # drawn once
     (record,) = labeldp.Ledger(out / "owner" / "labels.ledger").book().releases.values()
     assert record.cost.pure > 0
+
+
+# ── from a hostile review ──
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Somebody's labels with ids, features in the same order, and a ledger."""
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 4, 400)
+    x = (rng.normal(size=(4, 6))[labels] * 2 + rng.normal(size=(400, 6))).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    pq.write_table(pa.table({"uid": [f"p{i}" for i in range(400)], "y": labels}), tmp_path / "y.parquet")
+    columns = {f"f{i}": x[:, i] for i in range(6)}
+    pq.write_table(pa.table({"uid": [f"p{i}" for i in range(400)], **columns}), tmp_path / "x.parquet")
+    return (
+        "--features", tmp_path / "x.parquet", "--labels", tmp_path / "y.parquet", "--label", "y", "--classes", 4, "--id", "uid",
+        "--ledger", tmp_path / "own.ledger",
+    )  # fmt: skip
+
+
+FROZEN = ("--teachers", 20, "--max-asked", 60)
+CAPS = ("--max-answered", 30, "--sigma1", 8, "--sigma2", 4, "--threshold", 8)
+
+
+@pytest.mark.parametrize("change", ["labels", "ids", "rows"])
+def test_votes_belong_to_the_labels_they_were_made_of(tmp_path, done, cli, own, change):
+    """Else answers about some people would be released under others' names, and charged to them."""
+    out = tmp_path / "run"
+    done("pate", "teachers", *own, *FROZEN, "--out", out)
+    table = pq.read_table(tmp_path / "y.parquet").to_pydict()
+    if change == "labels":
+        table["y"][7] = (table["y"][7] + 1) % 4
+    elif change == "ids":
+        table["uid"][0], table["uid"][1] = table["uid"][1], table["uid"][0]
+    else:
+        table = {name: values[:-1] for name, values in table.items()}
+    pq.write_table(pa.table(table), tmp_path / "y.parquet")
+    for command in (("aggregate", out), ("run", *own, *FROZEN, "--out", out)):
+        code, _, err = cli("pate", *command, *CAPS)
+        assert code == 2
+        assert "changed" in err or "another run" in err or "another features" in err, err
+    assert not labeldp.Ledger(tmp_path / "own.ledger").book().releases
+
+
+def test_frozen_teachers_on_features_of_ones_own(tmp_path, done, own):
+    summary = done("pate", "run", *own, *FROZEN, *CAPS, "--student-epochs", 3, "--out", tmp_path / "run")
+    assert summary["accuracy_test"]["mean"] is None
+    assert "seconds" not in (tmp_path / "run" / "summary.json").read_text().replace('"seconds":', "", 1)
+    release = labeldp.Release.load(tmp_path / "run" / "answers.parquet")
+    assert release.ids[0] == "p0"
+    for path in (tmp_path / "run" / "owner").iterdir():
+        assert path.is_dir() or path.name == ".lock" or path.stat().st_mode & 0o077 == 0, path
+
+
+def test_an_id_joins_or_is_refused(tmp_path, cli, own):
+    changed = [tmp_path / "x.npy" if option == tmp_path / "x.parquet" else option for option in own]
+    code, _, err = cli("pate", "teachers", *changed, *FROZEN, "--out", tmp_path / "run")
+    assert code == 2
+    assert "join by id" in err
+
+
+def test_what_the_ledger_refuses_it_refuses_before_teachers_are_trained(tmp_path, cli, own):
+    out = tmp_path / "run"
+    for more, code, words in (
+        (("--budget-gaussian", 0.5), 3, "budget"),
+        (("--holdout-epsilon", 1), 2, "--holdout"),
+        (("--holdout", 0.2, "--holdout-epsilon", 1), 2, "--budget-gaussian"),
+        (("--publish-data-dependent", "5,0.02,8"), 2, "C6"),
+    ):
+        got, _, err = cli("pate", "run", *own, *FROZEN, *CAPS, *more, "--out", out)
+        assert (got, words in err) == (code, True), err
+        assert not (out / "owner" / "votes.npz").exists()
+    assert not labeldp.Ledger(tmp_path / "own.ledger").book().releases
+
+
+def test_a_sanitised_epsilon_fits_a_gaussian_budget(tmp_path, done, own):
+    done(
+        "pate", "run", *own, *FROZEN, *CAPS, "--sigma1", 100, "--sigma2", 40, "--publish-data-dependent", "5,0.02,8", "--budget", 50,
+        "--budget-gaussian", 100, "--student-epochs", 1, "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert (tmp_path / "run" / "data-dependent.json").exists()
+
+
+def test_two_kinds_of_cost_and_an_insecure_seed(tmp_path, done):
+    summary = done(
+        "pate", "run", *TEACHERS, *ANSWERS, "--student-epochs", 1, "--holdout", 0.2, "--holdout-epsilon", 4, "--insecure-seed", 3,
+        "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert summary["insecure"]
+    assert summary["certificate"]["epsilon"] is None
+
+
+def test_nothing_asked_is_nothing_asked(tmp_path, cli):
+    assert cli("pate", "teachers", *TEACHERS, "--out", tmp_path / "run")[0] == 0
+    code, _, err = cli("pate", "aggregate", tmp_path / "run", *ANSWERS, "--max-asked", 0)
+    assert code == 2
+    assert "--max-asked" in err
+
+
+def test_a_damaged_teacher_is_trained_again(tmp_path, cli):
+    out = tmp_path / "run"
+    assert cli("pate", "teachers", *TEACHERS, "--out", out)[0] == 0
+    (out / "owner" / "votes.npz").unlink()
+    (out / "owner" / "teacher-1.npz").write_bytes(b"garbage")
+    assert cli("pate", "teachers", *TEACHERS, "--out", out)[0] == 0
+    assert (out / "owner" / "votes.npz").exists()
+
+
+def test_features_of_new_images(tmp_path, done, cli):
+    """A student on frozen features is of use only if new images get the same features."""
+    images = np.random.default_rng(0).integers(0, 256, (400, 1, 28, 28), dtype=np.uint8)
+    np.save(tmp_path / "images.npy", images)
+    pq.write_table(pa.table({"y": np.arange(400) % 3}), tmp_path / "y.parquet")
+    mine = (
+        "--features",
+        tmp_path / "images.npy",
+        "--labels",
+        tmp_path / "y.parquet",
+        "--label",
+        "y",
+        "--classes",
+        3,
+        "--ledger",
+        tmp_path / "l",
+    )
+    out = tmp_path / "run"
+    done(
+        "pate",
+        "run",
+        *mine,
+        "--teachers",
+        10,
+        "--max-asked",
+        50,
+        *CAPS,
+        "--student-epochs",
+        1,
+        "--threshold",
+        4,
+        "--out",
+        out,
+    )
+    assert cli("pate", "features", out, "--features", tmp_path / "images.npy", "--out", tmp_path / "new.npy")[0] == 0
+    np.testing.assert_allclose(np.load(tmp_path / "new.npy"), np.load(out / "features" / "features.npy"), atol=1e-4)
+    assert cli("predict", out / "student-1", "--features", tmp_path / "new.npy", "--out", tmp_path / "said.npy")[0] == 0
+    assert np.load(tmp_path / "said.npy").shape == (400, 3)
+    assert cli("pate", "features", tmp_path, "--features", tmp_path / "images.npy", "--out", tmp_path / "n.npy")[0] == 2

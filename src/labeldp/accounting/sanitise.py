@@ -27,13 +27,14 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 
+import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost, check_delta
 from labeldp.accounting.gaussian import upper_tail
 from labeldp.accounting.rounding import CONTEXT, add_up, up
-from labeldp.accounting.smooth import check_smoothing, smooth_cost, smooth_sensitivity
-from labeldp.accounting.votes import check_ballot
+from labeldp.accounting.smooth import AnswerCurve, check_smoothing, smooth_cost, smooth_sensitivity
+from labeldp.accounting.votes import answer_log_q, check_ballot
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import AccountingError, InputError
 
@@ -73,13 +74,26 @@ class Sanitising:
     def __post_init__(self) -> None:
         gnss_cost(self.order, self.beta, self.sigma_ss, self.margin)  # refuses what cannot be
 
+    def check(self, teachers: int, classes: int, sigma1: float, sigma2: float, *, asked: int, answered: int) -> None:
+        """Refuse, before anything is charged, where a sensitivity would not be known, or the cost be beyond sanitising."""
+        unanimous = np.array([[teachers] + [0] * (classes - 1)])
+        curve = AnswerCurve(sigma2, classes, self.order)
+        lowest = float(answer_log_q(unanimous, sigma2)[0])
+        if lowest < curve.log_q0:
+            curve.check_conditions(lowest)
+        blind = asked * self.order / (2 * sigma1**2) + answered * self.order / sigma2**2
+        if math.ceil(blind / SPACING) >= 1 << 30:
+            raise AccountingError(
+                f"a Rényi cost of {blind:g} is beyond sanitising: ask fewer queries, or add more noise."
+            )
+
     def cost(self, delta: float) -> Cost:
-        """What the number itself adds to a ledger: Rényi cost r at order λ is (r + log(1/δ′)/(λ−1), δ′), here at δ′ = δ/16.
+        """What the number itself adds to a ledger: Rényi cost r at order λ is (r + log(1/δ′)/(λ−1), δ′), here at δ′ = δ/4096.
 
         An (ε, δ′) mechanism is a pure one outside an event of probability δ′ (Kairouz et al. 2015), which is what a pure ε with
         a slack of mass δ′ says.
         """
-        share = delta / 16
+        share = delta / 4096  # well within what a Gaussian cap sets aside
         release = up(gnss_cost(self.order, self.beta + 4 * _ROUNDING, self.sigma_ss, self.margin), 16)
         epsilon = add_up(release, up((math.log(1 / share) + 2 * _ROUNDING) / (self.order - 1), 4))
         return Cost(pure=epsilon, slack_mass=add_up(share, _DISTANCE * (1 + math.exp(min(epsilon, 32.0)))))

@@ -10,8 +10,10 @@ import typer
 from labeldp.cli.options import DeviceOption, JsonOption
 from labeldp.cli.output import guarantee_text, number, print_facts, print_json
 from labeldp.cli.pate_build import (
+    Papers,
     mechanism_of,
     origin_of,
+    papers_of,
     show_teachers,
     stages_of,
     student_plan,
@@ -65,7 +67,6 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.mechanisms import PateAnswers
-    from labeldp.pate.material import Origin
     from labeldp.pate.run import Stages
     from labeldp.pate.students import StudentPlan
 
@@ -144,8 +145,9 @@ def run(
     plan = teacher_plan(given, stages, seed)
     learning = student_plan(given, stages, student, students, seed)
     warn(mechanism)
+    papers = papers_of(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
     stages.teachers(plan, workers_of(processes, ray), show_teachers)
-    _release(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
+    _release(stages, mechanism, holdout_epsilon, papers)
     _finish(stages, learning, device, json)
 
 
@@ -241,10 +243,14 @@ def aggregate(
         "threshold": threshold,
     }
     filled(given, preset)
-    given["teachers"], given["max_asked"] = voted["teachers"], given["max_asked"] or voted["queries"]
+    given["teachers"], given["max_asked"] = (
+        voted["teachers"],
+        voted["queries"] if given["max_asked"] is None else given["max_asked"],
+    )
     mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
     warn(mechanism)
-    made = _release(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
+    papers = papers_of(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
+    made = _release(stages, mechanism, holdout_epsilon, papers)
     facts = _released(stages, made)
     if json:
         print_json(facts)
@@ -284,6 +290,28 @@ def student(
     }
     filled(given, preset)
     _finish(stages, student_plan(given, stages, student, students, seed), device, json)
+
+
+@app.command("features")
+def features(
+    out: RunArgument,
+    images: Annotated[Path, typer.Option("--features", help="New images: .npy, .npz or a folder, like those of the run.", show_default=False, readable=False)],
+    to: Annotated[Path, typer.Option("--out", help="Their features (.npy), for `labeldp predict` with a student.", show_default=False, readable=False)],
+    image_size: ImageSizeOption = None,
+) -> None:  # fmt: skip
+    """The frozen features of new images, as a student on frozen features wants them."""
+    import numpy as np
+
+    from labeldp.data.features import read_features
+    from labeldp.pate.features import Featurizer
+    from labeldp.pate.frozen import FEATURIZER
+    from labeldp.release.place import place_file
+
+    path = out / "features" / FEATURIZER
+    if not path.exists():
+        raise InputError(f"{out} learned no features: its students take features as they are.")
+    found = Featurizer.load(path).transform(read_features(images, None, image_size).values)
+    place_file(to, lambda file: np.save(file, found))
 
 
 @app.command("account")
@@ -342,27 +370,12 @@ def account(
 # ── what is done with them ──
 
 
-def _release(
-    stages: Stages, origin: Origin, mechanism: PateAnswers, holdout_epsilon: float | None, budget: float | None,
-    budget_gaussian: float | None, again: str | None, insecure_seed: int | None,
-) -> Any:  # fmt: skip
-    from labeldp.accounting.cost import SLACK_SHARE
-    from labeldp.accounting.ledger import Ledger
-    from labeldp.entropy import SecureEntropy, SeededEntropy
-
-    if holdout_epsilon is not None and stages.rows == len(stages.material.labels):
-        raise InputError("--holdout-epsilon releases rows that teachers do not see: name their share with --holdout.")
-    if origin.dataset is not None and holdout_epsilon is not None:
-        # Two releases, two kinds of cost: a bundled data set's ledger gets room for both.
-        budget, budget_gaussian = holdout_epsilon, mechanism.guarantee().epsilon * (1 + 4 * SLACK_SHARE)
-    caps = (budget_gaussian, mechanism.delta) if budget_gaussian is not None else None
-    ledger = Ledger(stages.material.ledger, budget=budget, budget_gaussian=caps)
-    entropy = SecureEntropy() if insecure_seed is None else SeededEntropy(insecure_seed)
-    made = stages.aggregate(mechanism, ledger, entropy, again)
+def _release(stages: Stages, mechanism: PateAnswers, holdout_epsilon: float | None, papers: Papers) -> Any:
+    made = stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
     for warning in made.warnings:
         typer.echo(f"warning: {warning}", err=True)
     if holdout_epsilon is not None:
-        stages.hold_out(holdout_epsilon, ledger, entropy)
+        stages.hold_out(holdout_epsilon, papers.ledger, papers.entropy)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,8 @@ import typer
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
+    from labeldp.accounting.ledger import Ledger
+    from labeldp.entropy import Entropy
     from labeldp.mechanisms import PateAnswers
     from labeldp.pate.material import Origin
     from labeldp.pate.run import Stages
@@ -44,15 +47,17 @@ def stages_of(out: Path, origin: Origin, holdout: float) -> Stages:
 
 
 def voted_run(out: Path) -> tuple[Stages, Origin, dict[str, Any]]:
-    """A run whose teachers have voted."""
+    """A run whose teachers have voted, if its labels are still those that they were trained on."""
     from labeldp.pate.material import Origin
     from labeldp.pate.run import Stages
+    from labeldp.pate.teachers import check_same_labels
     from labeldp.training.folder import RunFolder
 
     owner = out / "owner"
     origin = Origin.load(owner)
     config = RunFolder(owner).config()
     material = origin.read(owner)
+    check_same_labels(RunFolder(owner), material.digest)
     holdout = 1 - config["rows"] / len(material.labels)
     return Stages(out, material, holdout), origin, config["teachers"]
 
@@ -89,7 +94,7 @@ def _sanitising(text: str | None) -> Any:
             raise ValueError
     except ValueError:
         raise InputError(
-            f"--publish-data-dependent takes ORDER,BETA,SIGMA[,MARGIN], as in 20,0.01,8; got {text!r}."
+            f"--publish-data-dependent takes ORDER,BETA,SIGMA[,MARGIN], as in 5,0.02,8; got {text!r}."
         ) from None
     return Sanitising(*numbers)
 
@@ -166,3 +171,45 @@ def show_teachers(done: int, of: int) -> None:
     """A line now and then."""
     if of <= 20 or done % max(1, of // 20) == 0:
         typer.echo(f"{done:,} of {of:,} teachers", err=True)
+
+
+@dataclass(frozen=True)
+class Papers:
+    """What a release is charged to, and drawn from."""
+
+    ledger: Ledger
+    entropy: Entropy
+    again: str | None
+
+
+def papers_of(
+    stages: Stages, origin: Origin, mechanism: PateAnswers, holdout_epsilon: float | None, budget: float | None,
+    budget_gaussian: float | None, again: str | None, insecure_seed: int | None,
+) -> Papers:  # fmt: skip
+    """Ledger and entropy; whatever the ledger would refuse it refuses now, before teachers are trained for nothing."""
+    from labeldp.accounting.cost import SLACK_SHARE
+    from labeldp.accounting.ledger import Ledger
+    from labeldp.entropy import SecureEntropy, SeededEntropy
+    from labeldp.release.make import check_release
+
+    certificate = mechanism.certificate()
+    epsilon = mechanism.guarantee().epsilon  # which a δ below the slack does not have
+    entropy: Entropy = SecureEntropy() if insecure_seed is None else SeededEntropy(insecure_seed)
+    if holdout_epsilon is not None and stages.rows == len(stages.material.labels):
+        raise InputError("--holdout-epsilon releases rows that teachers do not see: name their share with --holdout.")
+    if holdout_epsilon is not None and insecure_seed is None and (budget is None or budget_gaussian is None):
+        if origin.dataset is None:
+            raise InputError(
+                "--holdout-epsilon is a second kind of cost: give caps for both, --budget (of at least its ε) and --budget-gaussian "
+                f"(at least {epsilon * (1 + 4 * SLACK_SHARE):.4g})."
+            )
+        # A bundled data set's ledger gets room for both.
+        budget = max(holdout_epsilon, certificate.pure)
+        budget_gaussian = epsilon * (1 + 4 * SLACK_SHARE)
+    caps = (budget_gaussian, mechanism.delta) if budget_gaussian is not None else None
+    ledger = Ledger(stages.material.ledger, budget=budget, budget_gaussian=caps)
+    check_release(
+        stages.material.source, mechanism, data_set=stages.material.data_set, ledger=ledger, entropy=entropy, again=again,
+        selected=(0, stages.rows),
+    )  # fmt: skip
+    return Papers(ledger, entropy, again)

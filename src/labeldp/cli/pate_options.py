@@ -40,7 +40,7 @@ BudgetOption = Annotated[float | None, typer.Option("--budget", help="A cap on t
 BudgetGaussianOption = Annotated[float | None, typer.Option("--budget-gaussian", help="A cap on the Gaussian part's ε at --delta, for your own labels.", rich_help_panel=_ANSWERS)]
 AgainOption = Annotated[str | None, typer.Option("--again", help="'charge' releases rows a second time, at a second cost.", rich_help_panel=_ANSWERS)]
 InsecureSeedOption = Annotated[int | None, typer.Option("--insecure-seed", help="Repeatable noise, for experiments.", rich_help_panel=_ANSWERS)]
-PublishOption = Annotated[str | None, typer.Option("--publish-data-dependent", help="Also publish a data-dependent ε, sanitised: ORDER,BETA,SIGMA[,MARGIN] of its noise (20,0.01,8). It costs extra, which is charged, and seldom pays.", rich_help_panel=_ANSWERS)]
+PublishOption = Annotated[str | None, typer.Option("--publish-data-dependent", help="Also publish a data-dependent ε, sanitised: ORDER,BETA,SIGMA[,MARGIN] of its noise (5,0.02,8). It costs extra, which is charged, and seldom pays.", rich_help_panel=_ANSWERS)]
 StudentsOption = Annotated[int, typer.Option("--students", help="Train so many; the summary has mean ± std.", rich_help_panel=_STUDENT)]
 StudentOption = Annotated[str, typer.Option("--student", help="fixmatch (answers, and all features unlabelled) or evidence (answers alone).", rich_help_panel=_STUDENT)]
 StudentModelOption = Annotated[str | None, typer.Option("--student-model", help="As for train. Default: the teachers' model; linear with frozen ones.", rich_help_panel=_STUDENT)]

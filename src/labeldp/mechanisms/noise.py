@@ -1,7 +1,8 @@
 """Gaussian noise on an integer grid, far into its tails: cumulative weights over 2^128, compared with 64-bit words.
 
 The votes lie on the grid (its spacing 1/m divides 1), so vote plus noise is the continuous Gaussian mechanism's output rounded to the grid:
-post-processing. What is not, the ends beyond ±9σ and the rounding of each weight, enters the slack of a `Cost`.
+post-processing. What is not, the clamped ends and the rounding of each weight, enters the slack of a `Cost`. The ends lie a whole vote
+beyond 9σ: what noise within 9σ reaches from one count of votes, noise within the ends reaches from a neighbour's.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from labeldp.entropy import Entropy, uint64s
 _REACH = 9  # standard deviations; P[N > 9] is 2^-63
 _FINE = 32  # cells a standard deviation, or the votes' own grid
 _WIDE = 1 << 128
+MIN_SIGMA = 0.5  # below, weights a vote beyond 9σ are too small for 2^128
 
 
 @dataclass(frozen=True)
 class GridNoise:
-    """N(0, σ²) rounded to multiples of 1/per_unit, and clamped beyond 9σ."""
+    """N(0, σ²) rounded to multiples of 1/per_unit, and clamped a vote beyond 9σ. σ is at least `MIN_SIGMA`."""
 
     sigma: float
 
@@ -37,7 +39,7 @@ class GridNoise:
     @property
     def reach(self) -> int:
         """The last grid point on either side, which stands for all beyond it too."""
-        return math.ceil(_REACH * self.sigma * self.per_unit)
+        return math.ceil((_REACH * self.sigma + 1) * self.per_unit)
 
     def _beyond(self, point: int) -> int:
         """P[noise lands on a grid point ≥ `point`], `point` ≥ 1, as an integer over 2^128, rounded down."""
@@ -55,9 +57,9 @@ class GridNoise:
         return 2.0 / smallest
 
     def mass_at_the_ends(self) -> float:
-        """τ: the probability that a draw is clamped, or nearly."""
+        """τ: the probability that a draw lies within a vote of the ends, or on them."""
         with localcontext(CONTEXT):
-            return float_up(2 * Decimal(self._beyond(self.reach) + 1) / _WIDE)
+            return float_up(2 * Decimal(self._beyond(self.reach - self.per_unit) + 1) / _WIDE)
 
     @cached_property
     def _ends(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:

@@ -30,39 +30,39 @@ from labeldp.entropy import Entropy, below, uint64s
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms.base import Guarantee, Mechanism, Moments, Observations
 from labeldp.mechanisms.laplace import number
-from labeldp.mechanisms.noise import GridNoise
-from labeldp.mechanisms.table import WHOLE
+from labeldp.mechanisms.noise import MIN_SIGMA, GridNoise
 from labeldp.private import Codes, check_num_classes, code_dtype
 
 Votes = npt.NDArray[np.integer[Any]]
 
 MAX_TEACHERS = 1 << 16
 MAX_QUERIES = 1 << 31
-_MIN_SIGMA, _MAX_SIGMA1, _MAX_SIGMA2 = 0.1, 1e7, 1e4
-_FLOOR = 1 << 26  # neither side of the threshold's coin weighs less: a 2^-38th
+MAX_CLASSES = (1 << 16) - 2  # two more outcomes than classes must fit
+_MIN_SIGMA1, _MAX_SIGMA1, _MAX_SIGMA2 = 0.1, 1e7, 1e4
+# The coin's integers are over 2^128, like the noise's. Over 2^64, a side that is lifted to where rounding does no harm weighs 2^-38, and a
+# few thousand such coins would not fit into a δ of 1e-6.
+WIDE = 1 << 128
+_FLOOR = 1 << 64
 
 
-@lru_cache(maxsize=8)
-def _coins(teachers: int, threshold: float, sigma1: float) -> tuple[tuple[int, ...], float, float]:
-    """For max v = 0 … T: the weight of passing, over 2^64; the largest relative error η of either side; the mass τ that was lifted.
-
-    A side that weighs less than the floor is lifted to it. Outside the event that such a side comes up, of probability τ at most,
-    both sides' weights are within η of the true masses; and no weight is below (1 − η) of its mass.
-    """
-    weights, eta, lifted = [], Decimal(0), 0
+@lru_cache(maxsize=1 << 17)
+def coin(most: int, threshold: float, sigma1: float) -> int:
+    """The weight of passing with `most` votes, over 2^128: Φ((most − τ)/σ1), rounded, and neither side lighter than 2^64."""
     with localcontext(CONTEXT):
-        for most in range(teachers + 1):
-            z = (Decimal(most) - Decimal(threshold)) / Decimal(sigma1)
-            masses = (upper_tail(-z), upper_tail(z)) if abs(z) < 30 else (Decimal(z > 0), Decimal(z < 0))
-            weight = int((masses[0] * WHOLE).to_integral_value())
-            kept = min(max(weight, _FLOOR), WHOLE - _FLOOR)
-            for mass, side in ((masses[0], kept), (masses[1], WHOLE - kept)):
-                if side == _FLOOR and mass * WHOLE < _FLOOR:
-                    lifted = _FLOOR
-                else:
-                    eta = max(eta, abs(side / (mass * WHOLE) - 1))
-            weights.append(kept)
-        return tuple(weights), float_up(eta + Decimal("1e-40")), lifted / WHOLE
+        z = (Decimal(most) - Decimal(threshold)) / Decimal(sigma1)
+        smaller = int((upper_tail(abs(z)) * WIDE).to_integral_value()) if abs(z) < 10 else 0
+    smaller = max(smaller, _FLOOR)
+    return smaller if z < 0 else WIDE - smaller
+
+
+def coin_slack(teachers: int, threshold: float, sigma1: float) -> tuple[float, float]:
+    """η and τ of one coin, whatever the votes: a weight that was not lifted is off by less than 1, and at least 2^64.
+
+    Outside the event that a lifted side comes up, of probability τ at most, both sides' weights are within η of the true masses; and no
+    weight is below (1 − η) of its mass. (Φ(−9.08) is just above 2^-64: nearer than 9σ nothing is lifted.)
+    """
+    farthest = max(threshold, teachers - threshold) / sigma1
+    return 2.0**-63, 0.0 if farthest < 9 else 2.0**-64
 
 
 @lru_cache(maxsize=4)
@@ -99,9 +99,11 @@ class PateAnswers(Mechanism):
         check_delta(self.delta)
         if not 1 <= self.teachers <= MAX_TEACHERS:
             raise InputError(f"teachers are 1 to {MAX_TEACHERS:,}; got {self.teachers:,}.")
-        for name, most in (("sigma1", _MAX_SIGMA1), ("sigma2", _MAX_SIGMA2)):
-            if not _MIN_SIGMA <= getattr(self, name) <= most:
-                raise InputError(f"{name} is from {_MIN_SIGMA:g} to {most:g} votes; got {getattr(self, name):g}.")
+        if self.num_classes > MAX_CLASSES:
+            raise InputError(f"PATE has room for {MAX_CLASSES:,} classes; got {self.num_classes:,}.")
+        for name, least, most in (("sigma1", _MIN_SIGMA1, _MAX_SIGMA1), ("sigma2", MIN_SIGMA, _MAX_SIGMA2)):
+            if not least <= getattr(self, name) <= most:
+                raise InputError(f"{name} is from {least:g} to {most:g} votes; got {getattr(self, name):g}.")
         if not 0 <= self.threshold <= self.teachers:
             raise InputError(
                 f"the threshold is a number of votes, from 0 to the {self.teachers:,} teachers; got {self.threshold:g}."
@@ -112,12 +114,21 @@ class PateAnswers(Mechanism):
             )
         if not 1 / self.num_classes < self.accuracy <= 1:
             raise InputError(f"accuracy is above chance, 1/{self.num_classes}, and at most 1; got {self.accuracy:g}.")
+        if self.sanitising is not None:
+            self.sanitising.check(
+                self.teachers,
+                self.num_classes,
+                self.sigma1,
+                self.sigma2,
+                asked=self.max_asked,
+                answered=self.max_answered,
+            )
 
     # ── the promise ──
 
     def certificate(self) -> Cost:
         """Of the caps, with the slack of so many coins and so many noisy votes."""
-        _, eta1, tau1 = _coins(self.teachers, self.threshold, self.sigma1)
+        eta1, tau1 = coin_slack(self.teachers, self.threshold, self.sigma1)
         noise = GridNoise(self.sigma2)
         with localcontext(CONTEXT):
             asked, answered = Decimal(self.max_asked), Decimal(self.max_answered)
@@ -141,8 +152,7 @@ class PateAnswers(Mechanism):
         Asking stops at either cap. Coins and noise that are drawn beyond it are thrown away unseen.
         """
         self.check_votes(votes)
-        weights = np.array(_coins(self.teachers, self.threshold, self.sigma1)[0], dtype=np.uint64)
-        passed = uint64s(entropy, len(votes)) < weights[votes.max(axis=1)]
+        passed = self._tossed(votes.max(axis=1), entropy)
         passed[self.max_asked :] = False
         place = np.cumsum(passed)
         asked = np.arange(len(votes)) < self.max_asked
@@ -151,6 +161,17 @@ class PateAnswers(Mechanism):
         chosen = np.flatnonzero(passed & asked)
         observed[chosen] = self._noisy_most(votes[chosen], entropy)
         return observed
+
+    def _tossed(self, most: Votes, entropy: Entropy) -> npt.NDArray[np.bool_]:
+        """A coin for each query: is a uniform 128-bit number below its weight? The low word is drawn where the high one leaves it open."""
+        weights = {int(value): coin(int(value), self.threshold, self.sigma1) for value in np.unique(most)}
+        high = np.array([weights[int(value)] >> 64 for value in most], dtype=np.uint64)
+        words = uint64s(entropy, len(most))
+        passed = words < high
+        for place in np.flatnonzero(words == high):
+            low = weights[int(most[place])] & ((1 << 64) - 1)
+            passed[place] = int(uint64s(entropy, 1)[0]) < low
+        return passed
 
     def _noisy_most(self, votes: Votes, entropy: Entropy) -> npt.NDArray[np.int64]:
         """arg max of votes plus fresh noise for each class; of several on one grid point, any with the same probability."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from labeldp.accounting.cost import Cost, check_delta
+from labeldp.accounting.rounding import CONTEXT
 from labeldp.accounting.smooth import smooth_sensitivity
-from labeldp.accounting.votes import ORDERS, check_ballot, data_dependent_cost
+from labeldp.accounting.votes import ORDERS, check_ballot, check_sigma, data_dependent_cost
 from labeldp.errors import InputError
-from labeldp.mechanisms import PateAnswers
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,14 @@ def account(
             f"the file has {asked:,} asked and {replied:,} answered queries, more than the caps: they were not kept."
         )
     teachers = int(counts[0].sum())
-    mechanism = PateAnswers(
-        counts.shape[1], teachers, sigma1, sigma2, threshold, max_asked or asked, max_answered or max(replied, 1), delta
-    )
-    mechanism.check_votes(counts)
+    if not 0 <= threshold <= teachers:
+        raise InputError(f"the threshold is a number of votes, from 0 to the {teachers:,} teachers; got {threshold:g}.")
+    check_sigma(sigma1, "sigma1")
+    check_sigma(sigma2, "sigma2")
+    tests, answers = (asked, replied) if max_asked is None or max_answered is None else (max_asked, max_answered)
+    with localcontext(CONTEXT):
+        mu_squared = Decimal(tests) / Decimal(sigma1) ** 2 + 2 * Decimal(answers) / Decimal(sigma2) ** 2
+        published = Cost.of_gaussian(mu_squared * (1 + Decimal("1e-40"))).epsilon(check_delta(delta))
     options: dict[str, float] = {"threshold": threshold, "sigma1": sigma1, "sigma2": sigma2}
     epsilon, order = data_dependent_cost(counts, given, **options).epsilon(delta)
     printed = data_dependent_cost(counts, given, **options, orders=ORDERS if orders is None else orders)
@@ -86,4 +92,4 @@ def account(
     if smooth is not None:
         private["smooth_sensitivity"] = smooth_sensitivity(counts, given, **options, order=smooth[0], beta=smooth[1])
     basis = "counts" if max_asked is None else "caps"
-    return Account(asked, replied, mechanism.guarantee().epsilon, basis, delta, private)
+    return Account(asked, replied, published, basis, delta, private)

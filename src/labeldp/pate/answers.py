@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from labeldp.accounting.book import ReleaseRecord
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.sanitise import sanitised_epsilon
 from labeldp.entropy import Entropy, SecureEntropy
@@ -38,8 +39,8 @@ def release_answers(
     The release is made like any other: charged before a coin is tossed, complete before it is published; killed and repeated, it
     costs nothing more, and nobody sees two draws.
 
-    Where the mechanism is `sanitising`, a data-dependent ε is drawn with the answers and written to `sanitised`, a private place: only
-    once this function has returned is it that of the release, and may be published.
+    Where the mechanism is `sanitising`, a data-dependent ε is drawn with the answers and written into `sanitised`, a private folder, under
+    the number of the ledger's entry: only once this function has returned is it that of the release, and may be published.
     """
     if mechanism.sanitising is not None and sanitised is None:
         raise InputError("a sanitised ε needs a place to be written to.")
@@ -51,10 +52,10 @@ def release_answers(
         raise InputError("these votes are about other rows, or about one row twice.")
     mechanism.check_votes(ballots.votes)  # before anything is charged
 
-    def draw(entropy: Entropy) -> Observations:
+    def draw(entropy: Entropy, record: ReleaseRecord) -> Observations:
         answered = mechanism.answer(ballots.votes, entropy)
         if mechanism.sanitising is not None and sanitised is not None:
-            _sanitise(mechanism, ballots, answered, sanitised, entropy)
+            _sanitise(mechanism, ballots, answered, sanitised_path(sanitised, record), entropy)
         everywhere = np.full(rows, mechanism.num_classes + 1, dtype=answered.dtype)
         everywhere[ballots.rows] = answered
         return everywhere
@@ -63,6 +64,11 @@ def release_answers(
         source, mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, selected=(0, rows),
         out=out, draw=draw,
     )  # fmt: skip
+
+
+def sanitised_path(folder: Path, record: ReleaseRecord) -> Path:
+    """Where the data-dependent ε of a release is kept."""
+    return folder / f"data-dependent-{record.number}.json"
 
 
 def _sanitise(mechanism: PateAnswers, ballots: Ballots, said: Observations, path: Path, entropy: Entropy) -> None:

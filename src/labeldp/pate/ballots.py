@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,5 +66,5 @@ class Ballots:
             raise InputError(
                 f"there is no file {path}: the teachers have not voted yet (`labeldp pate teachers`)."
             ) from None
-        except (OSError, ValueError, EOFError, KeyError):
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
             raise InputError(f"{path} holds no votes.") from None

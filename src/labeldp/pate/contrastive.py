@@ -8,6 +8,7 @@ learning, Yeh et al. 2022; unit vectors, temperature τ = 0.2):
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,10 +131,7 @@ class _Run:
         self.optimizer = torch.optim.SGD(
             self.parameters, lr=learning_rate, momentum=0.9, nesterov=True, weight_decay=1e-4
         )
-        steps = len(images) // batch
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer, lambda step: _rate(step, epochs * steps, warm=steps // 2)
-        )
+        self.learning_rate = learning_rate
         self.losses: list[float] = []
         self.flop = 0
         self.about = {
@@ -156,16 +154,24 @@ class _Run:
             with torch.autocast("cpu", self.dtype, enabled=self.dtype != torch.float32):
                 projections = self.projector(_body(self.network, x))
             loss = contrastive_loss(projections.reshape(self.views, self.batch, -1))
+            self.optimizer.param_groups[0]["lr"] = self.learning_rate * self._rate(start // self.batch)
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
-            self.schedule.step()
             losses.append(loss.detach())
         mean = float(torch.stack(losses).mean())
         if not np.isfinite(mean):
             raise InputError(f"contrastive learning diverged in epoch {len(self.losses) + 1}; lower the learning rate.")
         self.flop += len(losses) * self.batch * self.views * self._flop_of_a_view(x[:2])
         self.losses.append(mean)
+
+    def _rate(self, step: int) -> float:
+        """A cosine to 0, after half an epoch's linear warm-up."""
+        steps = len(self.images) // self.batch
+        done, warm = len(self.losses) * steps + step, steps // 2
+        if done < warm:
+            return (done + 1) / warm
+        return (1 + math.cos(math.pi * (done - warm) / (self.epochs * steps - warm))) / 2
 
     def _flop_of_a_view(self, x: Tensor) -> int:
         """A forward pass, and twice that for the gradients."""
@@ -218,21 +224,11 @@ class _Run:
             if name in saved:
                 value.copy_(saved[name])
         self.losses = losses
-        steps = len(losses) * (len(self.images) // self.batch)
-        for _ in range(steps):
-            self.schedule.step()
 
 
 def _body(network: FastNet, x: Tensor) -> Tensor:
     features: Tensor = network.groups(torch.relu(network.whiten(x))).amax(dim=(2, 3))
     return features.float()
-
-
-def _rate(step: int, steps: int, *, warm: int) -> float:
-    """A cosine to 0, after a short linear warm-up."""
-    if step < warm:
-        return (step + 1) / warm
-    return (1 + float(np.cos(np.pi * (step - warm) / max(1, steps - warm)))) / 2
 
 
 def _check(images: npt.NDArray[np.uint8], epochs: int, views: int, batch: int) -> None:

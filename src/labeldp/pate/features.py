@@ -48,10 +48,14 @@ class Featurizer:
         check_images(images, self.shape)
         features = np.empty((len(images), self.width), np.float32)
         for start in range(0, len(images), batch):
-            part = images[start : start + batch]
-            own = (_pooled(self.patches, part, self.dtype) - self.mean) @ self.axes
-            features[start : start + len(part)] = self.neighbours.transform(own.numpy())
+            features[start : start + batch] = self.neighbours.transform(self.own(images[start : start + batch]))
         return features
+
+    @torch.no_grad()
+    def own(self, images: npt.NDArray[np.uint8], *, batch: int = 2000) -> npt.NDArray[np.float32]:
+        """The images' own features, half the width, without their neighbours': to put beside other kinds (`learn_neighbours`)."""
+        check_images(images, self.shape)
+        return _rotated(self.patches, images, self.mean, self.axes, self.dtype, batch)
 
     # ── files ──
 
@@ -109,13 +113,19 @@ def learn_features(
     mean, spread = sample.mean(dim=0), sample.std(dim=0).clamp_min(1e-6)
     axes = _principal((sample - mean) / spread, width // 2, generator) / spread[:, None]
     del sample
-    own = np.empty((len(chosen), width // 2), np.float32)
-    for start in range(0, len(chosen), _AXES_SAMPLE):
-        part = chosen[start : start + _AXES_SAMPLE]
-        own[start : start + len(part)] = ((_pooled(patches, part, dtype) - mean) @ axes).numpy()
+    own = _rotated(patches, chosen, mean, axes, dtype)
     neighbours = learn_neighbours(own, bank=bank)
     _, channels, height, across = images.shape
     return Featurizer(patches, mean, axes, neighbours, (channels, height, across), dtype)
+
+
+def _rotated(
+    patches: Patches, images: npt.NDArray[np.uint8], mean: Tensor, axes: Tensor, dtype: torch.dtype, batch: int = 2000
+) -> npt.NDArray[np.float32]:
+    rotated = np.empty((len(images), axes.shape[1]), np.float32)
+    for start in range(0, len(images), batch):
+        rotated[start : start + batch] = (_pooled(patches, images[start : start + batch], dtype) - mean) @ axes
+    return rotated
 
 
 def _pooled(patches: Patches, images: npt.NDArray[np.uint8], dtype: torch.dtype) -> Tensor:

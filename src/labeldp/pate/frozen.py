@@ -13,6 +13,8 @@ from labeldp.release.place import place_file
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import features_digest
 
+FEATURIZER = "featurizer.safetensors"  # for new images: Featurizer.load(…).transform(images)
+
 
 def frozen_features(
     images: npt.NDArray[Any], test: npt.NDArray[Any] | None, folder: Path
@@ -28,7 +30,9 @@ def frozen_features(
     with run.locked():
         run.match({"images": features_digest(images), "test": features_digest(test) if test is not None else None})
         if not (folder / "features.npy").exists():
-            featurizer = learn_features(images)
+            # A small set cannot tell so many filters apart.
+            featurizer = learn_features(images, filters=min(512, len(images)), width=min(512, 2 * (len(images) // 2)))
+            featurizer.save(folder / FEATURIZER)
             if test is not None:
                 _save(folder / "test.npy", featurizer.transform(test))
             _save(folder / "features.npy", featurizer.transform(images))

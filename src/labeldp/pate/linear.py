@@ -101,7 +101,12 @@ def _solve(x: Tensor, labels: Tensor, known: Tensor, num_classes: int, ridge: fl
 
 
 def _inverse(gram: Tensor, strength: Tensor, right: Tensor) -> Tensor:
-    factor = torch.linalg.cholesky(gram + strength * torch.eye(gram.shape[-1], dtype=gram.dtype))
+    try:
+        factor = torch.linalg.cholesky(gram + strength * torch.eye(gram.shape[-1], dtype=gram.dtype))
+    except RuntimeError:  # torch's own name for it is private
+        raise InputError(
+            "the features are too large, or too unequal in scale, to be solved for; standardise them."
+        ) from None
     return torch.cholesky_solve(right, factor)
 
 

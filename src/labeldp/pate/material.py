@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,7 +35,13 @@ class Material:
     features: npt.NDArray[Any]
     data_set: str
     ledger: Path | None
+    ids: tuple[str, ...] | None = None
     test: tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None = None
+
+    def digest(self, key: bytes) -> str:
+        """Whose labels, and which: votes belong to these and to no others."""
+        names = hashlib.blake2b("\0".join(self.ids or ()).encode(), key=key, digest_size=16).hexdigest()
+        return f"{len(self.labels)}-{self.labels.digest(key)}-{names}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Origin:
             labels = bundle.labels.slice(0, rows)
             source = ArraySource(labels, Classes(labels.num_classes, bundle.label_names))
             test = (bundle.test_features, bundle.test_labels)
-            return Material(source, labels, bundle.features[:rows], self.dataset, owner / LEDGER, test)
+            return Material(source, labels, bundle.features[:rows], self.dataset, owner / LEDGER, test=test)
         if self.first is not None:
             raise InputError("--first is for a bundled data set; of your own, give the rows you mean.")
         if self.features is None or self.labels is None or self.label is None or self.classes is None:
@@ -77,15 +84,16 @@ class Origin:
         own = TableSource(table, self.label, classes, self.id_column)
         refuse_telling_ids(table, self.id_column, classes)
         name, _ = data_set_of(table, self.data_set)
-        values, labels = self._joined(own)
-        return Material(own, labels, values, name, Path(self.ledger) if self.ledger is not None else None)
+        values, labels, ids = self._joined(own)
+        return Material(own, labels, values, name, Path(self.ledger) if self.ledger is not None else None, ids)
 
-    def _joined(self, source: TableSource) -> tuple[npt.NDArray[Any], PrivateLabels]:
-        """Features in the order of the labels: by id, or row by row."""
+    def _joined(self, source: TableSource) -> tuple[npt.NDArray[Any], PrivateLabels, tuple[str, ...] | None]:
+        """Features in the order of the labels: by id, or row by row. And the ids."""
         assert self.features is not None
         path = Path(self.features)
-        by_id = self.id_column is not None and path.suffix not in (".npy", ".npz") and not path.is_dir()
-        features = read_features(path, self.id_column if by_id else None, self.image_size)
+        features = read_features(path, None if path.is_dir() else self.id_column, self.image_size)
+        if path.is_dir() and self.id_column is None:
+            raise InputError("images are named by their paths: name the labels' column of such names with --id.")
         features.refuse_label(self.label, source.classes.names or ())
         parts, ids = [], []
         for batch in source.batches():
@@ -98,14 +106,14 @@ class Origin:
                 raise InputError(
                     f"there are {len(features.values):,} rows of features for {len(labels):,} labels; --id joins them by an id column."
                 )
-            return features.values, labels
+            return features.values, labels, None
         place = features.places()
         rows = np.array([place.get(str(name), -1) for name in ids])
         if len(rows) == 0 or (rows < 0).any():
             raise InputError(
                 f"{int((rows < 0).sum()):,} of the {len(labels):,} labels have no features; is --id the right column?"
             )
-        return np.asarray(features.values[rows]), labels
+        return np.asarray(features.values[rows]), labels, tuple(str(name) for name in ids)
 
     def open_ledger(self, material: Material) -> Ledger:
         """The owner's."""

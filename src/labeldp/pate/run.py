@@ -23,13 +23,13 @@ from labeldp.entropy import Entropy
 from labeldp.errors import InputError
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.plan import recommend
-from labeldp.pate.answers import release_answers
+from labeldp.pate.answers import release_answers, sanitised_path
 from labeldp.pate.ballots import Ballots
 from labeldp.pate.frozen import frozen_features
 from labeldp.pate.material import Material
 from labeldp.pate.students import Progress as StudentProgress
 from labeldp.pate.students import StudentPlan, spread, train_students
-from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, vote
+from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_same_labels, vote
 from labeldp.pate.workers import Workers
 from labeldp.release.core import Release, certificate_json
 from labeldp.release.make import Made, make_release
@@ -78,20 +78,22 @@ class Stages:
         model = None if plan.method == "frozen" else plan.model
         features, _ = self.features(model)
         return vote(
-            plan, features, self.material.labels, self.owner, data_set=self.material.data_set, rows=self.rows, workers=workers,
-            progress=progress,
+            plan, features, self.material.labels, self.owner, data_set=self.material.data_set, digest=self.material.digest,
+            rows=self.rows, workers=workers, progress=progress,
         )  # fmt: skip
 
     def aggregate(self, mechanism: PateAnswers, ledger: Any, entropy: Entropy, again: str | None = None) -> Made:
         """Charge the caps, ask, answer, release."""
+        check_same_labels(RunFolder(self.owner), self.material.digest)
         made = release_answers(
             mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
-            out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner / SANITISED,
+            out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner,
         )  # fmt: skip
         answers = Release.load(made.path)
         if mechanism.sanitising is not None:
-            RunFolder(self.folder).write(SANITISED, RunFolder(self.owner).read(SANITISED))
-        RunFolder(self.owner).write("summary.json", self._owners(answers))
+            kept = sanitised_path(self.owner, made.record).name
+            RunFolder(self.folder).write(SANITISED, RunFolder(self.owner).read(kept))
+        RunFolder(self.owner).write("summary.json", self._owners(answers), private=True)
         return made
 
     def hold_out(self, epsilon: float, ledger: Any, entropy: Entropy) -> Release:
@@ -143,7 +145,6 @@ class Stages:
             "accuracy_test": spread([one["accuracy_test"] for one in done]),
             "accuracy_estimated": spread([one["accuracy_estimated"] for one in done]),
             "teachers_flop": int(cost["flop"]),
-            "teachers_seconds": float(cost["seconds"]),
             "students_flop": sum(int(one["train_flop"]) for one in done),
             "release": answers.checksum,
         }
@@ -182,6 +183,7 @@ class Stages:
             sigma2=mechanism.sigma2,
         )
         epsilon, order = cost.epsilon(mechanism.delta)
+        spent = RunFolder(self.owner).read("cost.json")
         teachers = mechanism.teachers
         return {
             "owner_only": "these numbers come from votes and true labels that nobody has paid for: do not publish them",
@@ -191,4 +193,7 @@ class Stages:
             "answers_accuracy": float((said[answered] == true[answered]).mean()) if answered.any() else None,
             "epsilon_data_dependent": epsilon,
             "order": order,
+            "teachers_seconds": float(
+                spent["seconds"]
+            ),  # of a computation on private labels: no proof covers its duration
         }

@@ -6,7 +6,9 @@ Weights are thrown away; the votes are the owner's secret.
 
 from __future__ import annotations
 
+import secrets
 import time
+import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,7 +27,7 @@ from labeldp.training.job import features_digest
 from labeldp.training.recipe import Recipe
 
 METHODS = ("frozen", "fixmatch")
-VOTES = "votes.npz"
+VOTES, _LABELS = "votes.npz", "labels.json"
 Progress = Callable[[int, int], None]
 
 
@@ -102,13 +104,15 @@ def vote(
     folder: Path,
     *,
     data_set: str,
+    digest: Callable[[bytes], str] | None = None,
     rows: int | None = None,
     workers: Workers | None = None,
     progress: Progress = lambda done, of: None,
 ) -> Voted:
     """Train the teachers in `folder` (private: it is the owner's) and count their votes. Interrupted, the same call goes on.
 
-    `rows`: only the first so many rows train teachers and are asked about; the others are held out.
+    `rows`: only the first so many rows train teachers and are asked about; the others are held out. `digest` is a keyed hash of whose
+    labels these are, and which: teachers of other labels are not taken for theirs.
     """
     rows = len(labels) if rows is None else rows
     if len(features) != len(labels):
@@ -118,7 +122,8 @@ def vote(
     run = RunFolder(folder)
     run.make(private=True)
     with run.locked():
-        run.match(plan.config(features, labels, rows, data_set))
+        run.match(plan.config(features, labels, rows, data_set), private=True)
+        check_same_labels(run, digest or labels.digest)
         if (folder / VOTES).exists():
             cost = run.read("cost.json")
             return Voted(Ballots.load(folder / VOTES), int(cost["flop"]), float(cost["seconds"]))
@@ -126,11 +131,24 @@ def vote(
             voted = _frozen(plan, features, labels, shards, queries)
         else:
             voted = _trained(plan, features, labels, shards, queries, folder, workers or LocalWorkers(), progress)
-        run.write("cost.json", {"flop": voted.flop, "seconds": voted.seconds})
+        run.write("cost.json", {"flop": voted.flop, "seconds": voted.seconds}, private=True)
         voted.ballots.save(folder / VOTES)
         for path in folder.glob("teacher-*.npz"):
             path.unlink()
     return voted
+
+
+def check_same_labels(run: RunFolder, digest: Callable[[bytes], str]) -> None:
+    """Note whose labels teachers are trained on; later, refuse others: their answers would be charged to the wrong people."""
+    if not (run.path / _LABELS).exists():
+        key = secrets.token_bytes(32)
+        run.write(_LABELS, {"key": key.hex(), "digest": digest(key)}, private=True)
+        return
+    noted = run.read(_LABELS)
+    if noted["digest"] != digest(bytes.fromhex(noted["key"])):
+        raise InputError(
+            f"the labels have changed since the teachers in {run.path} were trained: other values, rows or ids. Choose another --out."
+        )
 
 
 def _frozen(plan: TeacherPlan, features: npt.NDArray[Any], labels: PrivateLabels, shards: Rows, queries: Rows) -> Voted:
@@ -213,5 +231,8 @@ def _kept(folder: Path, number: int) -> Taught | None:
     path = folder / f"teacher-{number}.npz"
     if not path.exists():
         return None
-    with np.load(path, allow_pickle=False) as file:
-        return Taught(number, file["said"], int(file["flop"]), float(file["seconds"]))
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return Taught(number, file["said"], int(file["flop"]), float(file["seconds"]))
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+        return None  # damaged: it is trained again

@@ -23,7 +23,7 @@ from labeldp.accounting.book import COMPLETE, DELIVERED, LOST, PUBLISHED, DataSe
 from labeldp.accounting.filter import Request, check_name
 from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy
-from labeldp.errors import InputError, LedgerError, LostReleaseError, UnfinishedError
+from labeldp.errors import AccountingError, InputError, LedgerError, LostReleaseError, UnfinishedError
 from labeldp.mechanisms import Mechanism
 from labeldp.mechanisms.base import Observations
 from labeldp.release import format as files
@@ -68,7 +68,7 @@ def make_release(
     shuffle: bool = False,
     selected: tuple[int, int] | None = None,
     out: Path | None = None,
-    draw: Callable[[Entropy], Observations] | None = None,
+    draw: Callable[[Entropy, ReleaseRecord], Observations] | None = None,
 ) -> Made:
     """Release the source's labels (of rows `selected`) once, through the ledger; deliver to `out` if it is given.
 
@@ -103,7 +103,7 @@ def make_release(
                 header = header_for(
                     source, mechanism, survey, record, made.data_set.budget_json(), book.ledger, shuffle
                 )
-                parts = _observed(source, survey, entropy, mechanism if draw is None else draw(entropy))
+                parts = _observed(source, survey, entropy, mechanism if draw is None else draw(entropy, record))
                 if shuffle:
                     parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
                 checksum = _write(scratch / "release", header, mechanism, survey.id_type, parts)
@@ -117,12 +117,25 @@ def make_release(
                 ledger.advance(record, DELIVERED)
         except LostReleaseError:
             raise
-        except (InputError, LedgerError, OSError) as error:
+        except (InputError, AccountingError, LedgerError, OSError) as error:
             what = explain(made.path, error) if isinstance(error, OSError) else error
             raise UnfinishedError(
                 f"{what} The release is charged (entry {record.number}): the same command finishes it, and nothing more is charged."
             ) from None
         return made
+
+
+def check_release(
+    source: Source, mechanism: Mechanism, *, data_set: str, ledger: Ledger, entropy: Entropy, again: str | None = None,
+    selected: tuple[int, int] | None = None,
+) -> None:  # fmt: skip
+    """Raise what `make_release` would raise now; for those who put much work into it first. Nothing is charged."""
+    check_name(data_set)
+    with ledger.lock(data_set) as scratch:
+        survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
+        request = request_for(source, mechanism, survey, data_set, entropy, again, False, None)
+        check_statable(source, mechanism, survey, data_set, False)
+        ledger.look(request)
 
 
 def fetch(ledger: Ledger, number: int, out: Path) -> None:

@@ -77,15 +77,15 @@ class RunFolder:
         finally:
             lock.release()
 
-    def match(self, config: dict[str, Any]) -> None:
+    def match(self, config: dict[str, Any], *, private: bool = False) -> None:
         """Begin, or go on with the same; anything else is refused."""
         path = self.path / "config.json"
         self.make()
         if not path.exists():
-            self.write("config.json", config)
+            self.write("config.json", config, private=private)
             return
         before, now = self.config(), json.loads(json.dumps(config))
-        before, now = ({**c, **(c.get("recipe") or {}), **c.get("teachers", {}), "recipe": None} for c in (before, now))
+        before, now = (_flat(c) for c in (before, now))
         # Some fields are written only where they matter: one that is missing now may matter too.
         different = [name for name in {**now, **before} if before.get(name) != now.get(name)]
         if different:
@@ -95,7 +95,10 @@ class RunFolder:
 
     def read(self, name: str) -> dict[str, Any]:
         """A JSON file that `write` wrote."""
-        data: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        try:
+            data: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise InputError(f"{self.path / name} is missing or damaged.") from None
         return data
 
     def config(self) -> dict[str, Any]:
@@ -121,10 +124,10 @@ class RunFolder:
         summary = self.finished() or {}
         return {name: summary.get(name) for name in ("certificate", "insecure", "release")}
 
-    def write(self, name: str, data: dict[str, Any]) -> None:
+    def write(self, name: str, data: dict[str, Any], *, private: bool = False) -> None:
         """A JSON file, in one step."""
         content = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        place_file(self.path / name, lambda file: file.write(content))
+        place_file(self.path / name, lambda file: file.write(content), private=private)
 
     def add(self, metrics: dict[str, Any]) -> None:
         """One line more; a line that a kill cut short is ended first."""
@@ -175,3 +178,11 @@ class RunFolder:
                 "wrong. Evaluate on rows that were held out."
             )
         return None
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """Without the nesting of plans and recipes, so that what differs can be named."""
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        flat |= _flat(value) if name in ("recipe", "teachers") and isinstance(value, dict) else {name: value}
+    return flat
