@@ -398,7 +398,7 @@ def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
     from labeldp.training.device import Machine
 
     with TrainingProgress(plan.recipe.epochs) as shown:
-        summary = stages.students(plan, Machine(device), shown.epoch)
+        summary = stages.students(plan, Machine(device), shown.epoch, shown.step)
     if json:
         print_json(summary)
         return

@@ -134,7 +134,7 @@ def student_plan(given: dict[str, Any], stages: Stages, student: str, students: 
     if student not in ("fixmatch", "evidence"):
         raise InputError(f"--student is fixmatch or evidence; got {student!r}.")
     frozen = (given["method"] or "frozen") == "frozen"
-    model = given["student_model"] or ("linear" if frozen else given["model"] or _usual_model(stages))
+    model = given["student_model"] or ("mlp" if frozen else given["model"] or _usual_model(stages))
     classes, epochs = stages.material.labels.num_classes, given["student_epochs"]
     if student == "evidence":
         return StudentPlan(model, student_recipe(model, classes, epochs, seed), students)

@@ -43,7 +43,7 @@ InsecureSeedOption = Annotated[int | None, typer.Option("--insecure-seed", help=
 PublishOption = Annotated[str | None, typer.Option("--publish-data-dependent", help="Also publish a data-dependent ε, sanitised: ORDER,BETA,SIGMA[,MARGIN] of its noise (5,0.02,8). It costs extra, which is charged, and seldom pays.", rich_help_panel=_ANSWERS)]
 StudentsOption = Annotated[int, typer.Option("--students", help="Train so many; the summary has mean ± std.", rich_help_panel=_STUDENT)]
 StudentOption = Annotated[str, typer.Option("--student", help="fixmatch (answers, and all features unlabelled) or evidence (answers alone).", rich_help_panel=_STUDENT)]
-StudentModelOption = Annotated[str | None, typer.Option("--student-model", help="As for train. Default: the teachers' model; linear with frozen ones.", rich_help_panel=_STUDENT)]
+StudentModelOption = Annotated[str | None, typer.Option("--student-model", help="As for train. Default: the teachers' model; mlp with frozen ones, on their features.", rich_help_panel=_STUDENT)]
 StudentEpochsOption = Annotated[int | None, typer.Option("--student-epochs", help="Passes over all features.", rich_help_panel=_STUDENT)]
 ProcessesOption = Annotated[int, typer.Option("--processes", help="Teachers at a time, one thread each; 0 trains them in this process.", rich_help_panel=_MACHINE)]
 RayOption = Annotated[str | None, typer.Option("--ray", help="Train teachers on an existing Ray cluster: auto, ray://host:10001, or local. It receives shards of true labels, so it must lie inside the label owner's trust boundary.", rich_help_panel=_MACHINE)]

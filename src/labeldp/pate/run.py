@@ -36,6 +36,7 @@ from labeldp.release.make import Made, make_release
 from labeldp.release.place import place_file
 from labeldp.training.device import Machine
 from labeldp.training.folder import RunFolder
+from labeldp.training.trainer import Steps
 
 ANSWERS, HELD_OUT, SANITISED = "answers.parquet", "held-out.parquet", "data-dependent.json"
 
@@ -107,7 +108,11 @@ class Stages:
         return Release.load(out)
 
     def students(
-        self, plan: StudentPlan, machine: Machine | None = None, progress: StudentProgress = lambda metrics: None
+        self,
+        plan: StudentPlan,
+        machine: Machine | None = None,
+        progress: StudentProgress = lambda metrics: None,
+        on_step: Steps = lambda step, of: None,
     ) -> dict[str, Any]:
         """Train them from the release, and sum up."""
         answers = Release.load(self.folder / ANSWERS) if (self.folder / ANSWERS).exists() else None
@@ -123,7 +128,7 @@ class Stages:
         done = train_students(
             plan, answers, features[: self.rows], self.folder,
             test=(test_features, test[1]) if test is not None and test_features is not None else None,
-            held_out=held_out, machine=machine, progress=progress,
+            held_out=held_out, machine=machine, progress=progress, on_step=on_step,
         )  # fmt: skip
         asked, answered = answers.mechanism.counts(answers.observations)
         cost = RunFolder(self.owner).read("cost.json")

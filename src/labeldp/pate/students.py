@@ -17,6 +17,7 @@ from labeldp.training.finished import predict
 from labeldp.training.job import Job
 from labeldp.training.recipe import Recipe
 from labeldp.training.run import PublicTest, train
+from labeldp.training.trainer import Steps
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -44,6 +45,7 @@ def train_students(
     held_out: tuple[Release, npt.NDArray[Any]] | None = None,
     machine: Machine | None = None,
     progress: Progress = lambda metrics: None,
+    on_step: Steps = lambda step, of: None,
 ) -> list[dict[str, Any]]:
     """Train each in folder/student-1 …, from a seed of its own; finished ones are not trained again. Returned are their summaries.
 
@@ -54,7 +56,7 @@ def train_students(
         recipe = replace(plan.recipe, seed=plan.recipe.seed + number)
         job = Job(answers, features, plan.model, recipe, holdout=0.0, machine=machine or Machine())
         place = folder / f"student-{number + 1}"
-        summary = train(job, place, public_test=test, progress=progress)
+        summary = train(job, place, public_test=test, progress=progress, on_step=on_step)
         if held_out is not None:
             release, their_features = held_out
             guesses = predict(place, their_features, machine, plan.model).argmax(axis=1)
