@@ -27,20 +27,20 @@ CELLS: dict[str, list[Any]] = {
         "--student-epochs", 12, "--student-model", "fast",
     ],
     "fashion-frozen-0.3": [
-        "--dataset", "fashion", "--teachers", 1500, "--max-asked", 560, "--max-answered", 400, "--sigma1", 486, "--sigma2", 380,
-        "--threshold", 600, "--answer-accuracy", 0.8, "--students", 3, "--student-model", "mlp", "--student-epochs", 4,
+        "--dataset", "fashion", "--teachers", 1000, "--max-asked", 500, "--max-answered", 250, "--sigma1", 795, "--sigma2", 266,
+        "--threshold", 500, "--answer-accuracy", 0.8, "--students", 3, "--student-epochs", 4,
     ],
     "fashion-frozen-1": [
-        "--dataset", "fashion", "--teachers", 800, "--max-asked", 1120, "--max-answered", 800, "--sigma1", 228, "--sigma2", 178,
-        "--threshold", 320, "--answer-accuracy", 0.85, "--students", 3, "--student-model", "mlp", "--student-epochs", 4,
+        "--dataset", "fashion", "--teachers", 500, "--max-asked", 1000, "--max-answered", 500, "--sigma1", 373, "--sigma2", 125,
+        "--threshold", 250, "--answer-accuracy", 0.85, "--students", 3, "--student-epochs", 4,
     ],
     "fashion-frozen-2": [
-        "--dataset", "fashion", "--teachers", 400, "--max-asked", 1120, "--max-answered", 800, "--sigma1", 211, "--sigma2", 84,
-        "--threshold", 160, "--answer-accuracy", 0.85, "--students", 3, "--student-model", "mlp", "--student-epochs", 4,
+        "--dataset", "fashion", "--teachers", 500, "--max-asked", 2000, "--max-answered", 1000, "--sigma1", 283, "--sigma2", 94.3,
+        "--threshold", 250, "--answer-accuracy", 0.85, "--students", 3, "--student-epochs", 4,
     ],
     "cifar10-frozen-1": [
-        "--dataset", "cifar10", "--teachers", 2000, "--max-asked", 2100, "--max-answered", 1500, "--sigma1", 541, "--sigma2", 215,
-        "--threshold", 400, "--answer-accuracy", 0.5, "--students", 3, "--student-model", "mlp", "--student-epochs", 4,
+        "--dataset", "cifar10", "--contrastive", 6, "--teachers", 1000, "--max-asked", 2000, "--max-answered", 1000, "--sigma1", 528,
+        "--sigma2", 176, "--threshold", 500, "--answer-accuracy", 0.6, "--students", 3, "--student-epochs", 4,
     ],
 }  # fmt: skip
 FEATURES = {"fashion": "fashion-features", "cifar10": "cifar10-features"}

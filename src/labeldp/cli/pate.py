@@ -30,6 +30,7 @@ from labeldp.cli.pate_options import (
     BudgetGaussianOption,
     BudgetOption,
     ClassesOption,
+    ContrastiveOption,
     DataOption,
     DataSetOption,
     DatasetOption,
@@ -98,6 +99,7 @@ def run(
     method: MethodOption = None,
     model: ModelOption = None,
     epochs: EpochsOption = None,
+    contrastive: ContrastiveOption = 0,
     seed: SeedOption = 0,
     max_asked: AskedOption = None,
     max_answered: AnsweredOption = None,
@@ -140,7 +142,7 @@ def run(
     origin = origin_of(
         given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first
     )
-    stages = stages_of(out, origin, holdout)
+    stages = stages_of(out, origin, holdout, contrastive)
     mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
     plan = teacher_plan(given, stages, seed)
     learning = student_plan(given, stages, student, students, seed)
@@ -172,6 +174,7 @@ def teachers(
     model: ModelOption = None,
     epochs: EpochsOption = None,
     max_asked: AskedOption = None,
+    contrastive: ContrastiveOption = 0,
     seed: SeedOption = 0,
     processes: ProcessesOption = 2,
     ray: RayOption = None,
@@ -193,7 +196,7 @@ def teachers(
     origin = origin_of(
         given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first
     )
-    stages = stages_of(out, origin, holdout)
+    stages = stages_of(out, origin, holdout, contrastive)
     voted = stages.teachers(teacher_plan(given, stages, seed), workers_of(processes, ray), show_teachers)
     facts = {
         "out": str(out),
@@ -303,14 +306,10 @@ def features(
     import numpy as np
 
     from labeldp.data.features import read_features
-    from labeldp.pate.features import Featurizer
-    from labeldp.pate.frozen import FEATURIZER
+    from labeldp.pate.frozen import FrozenFeatures
     from labeldp.release.place import place_file
 
-    path = out / "features" / FEATURIZER
-    if not path.exists():
-        raise InputError(f"{out} learned no features: its students take features as they are.")
-    found = Featurizer.load(path).transform(read_features(images, None, image_size).values)
+    found = FrozenFeatures.load(out / "features").transform(read_features(images, None, image_size).values)
     place_file(to, lambda file: np.save(file, found))
 
 

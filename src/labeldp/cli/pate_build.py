@@ -35,13 +35,15 @@ def origin_of(dataset: Any, data: Path | None, features: Path | None, labels: Pa
     )  # fmt: skip
 
 
-def stages_of(out: Path, origin: Origin, holdout: float) -> Stages:
+def stages_of(out: Path, origin: Origin, holdout: float, contrastive: int) -> Stages:
     """A run directory with its private part, and what it starts from."""
     from labeldp.pate.run import Stages
     from labeldp.training.folder import RunFolder
 
     RunFolder(out / "owner").make(private=True)
-    stages = Stages(out, origin.read(out / "owner"), holdout)
+    if contrastive < 0:
+        raise InputError(f"--contrastive is a number of epochs, from 0; got {contrastive}.")
+    stages = Stages(out, origin.read(out / "owner"), holdout, contrastive, _show_contrast)
     origin.save(out / "owner")
     return stages
 
@@ -59,7 +61,9 @@ def voted_run(out: Path) -> tuple[Stages, Origin, dict[str, Any]]:
     material = origin.read(owner)
     check_same_labels(RunFolder(owner), material.digest)
     holdout = 1 - config["rows"] / len(material.labels)
-    return Stages(out, material, holdout), origin, config["teachers"]
+    learned = out / "features" / "config.json"
+    contrastive = RunFolder(learned.parent).config().get("contrastive", 0) if learned.exists() else 0
+    return Stages(out, material, holdout, contrastive), origin, config["teachers"]
 
 
 def _needed(given: dict[str, Any], *names: str) -> None:
@@ -165,6 +169,10 @@ def warn(mechanism: PateAnswers) -> None:
 
     for doubt in doubts(mechanism):
         typer.echo(f"warning: {doubt}", err=True)
+
+
+def _show_contrast(epoch: int, loss: float) -> None:
+    typer.echo(f"contrastive epoch {epoch}: loss {loss:.4f}", err=True)
 
 
 def show_teachers(done: int, of: int) -> None:

@@ -27,6 +27,7 @@ TeachersOption = Annotated[int | None, typer.Option("--teachers", help="How many
 MethodOption = Annotated[str | None, typer.Option("--method", help="frozen: linear teachers on fixed features (of images: learned from the images alone), seconds for all. fixmatch: a model each (PATE-FM). Default: frozen; with a preset fixmatch.", rich_help_panel=_TEACHERS)]
 ModelOption = Annotated[str | None, typer.Option("--model", help="With --method fixmatch: as for train.", rich_help_panel=_TEACHERS)]
 EpochsOption = Annotated[int | None, typer.Option("--epochs", help="With --method fixmatch: passes over all features, each teacher.", rich_help_panel=_TEACHERS)]
+ContrastiveOption = Annotated[int, typer.Option("--contrastive", help="For frozen features of images: also learn by contrast for so many epochs (6), from the images alone. Takes a while; helps photographs.", rich_help_panel=_TEACHERS)]
 SeedOption = Annotated[int, typer.Option("--seed", help="Of shards, questions and trainings; never of the noise.", rich_help_panel=_TEACHERS)]
 AskedOption = Annotated[int | None, typer.Option("--max-asked", help="Ask about at most so many rows: a cap, charged whether reached or not.", rich_help_panel=_ANSWERS)]
 AnsweredOption = Annotated[int | None, typer.Option("--max-answered", help="Answer at most so many: a cap, charged whether reached or not.", rich_help_panel=_ANSWERS)]

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeldp.errors import InputError
+from labeldp.errors import FileFormatError, InputError
 from labeldp.models.fast import FastNet
 from labeldp.pate.features import check_images
 from labeldp.pate.views import random_views
@@ -27,6 +27,7 @@ from labeldp.release.place import place_file
 from labeldp.training.device import choose_dtype
 
 _TEMPERATURE = 0.2
+_KIND = "labeldp-contrastive-1"
 _WIDTH = 128  # of FastNet's last group
 _SMALLEST = 16  # pixels: a crop of three quarters must survive three poolings
 
@@ -53,6 +54,42 @@ class ContrastiveFeaturizer:
             x = x.contiguous(memory_format=torch.channels_last)
             features[start : start + batch] = (_body(self.network, x) + _body(self.network, x.flip(3))).numpy() / 2
         return features
+
+    # ── files ──
+
+    def save(self, path: Path) -> None:
+        """Write as safetensors, placed in one step."""
+        from safetensors.torch import save as encode
+
+        state = {name: value.contiguous().clone() for name, value in self.network.state_dict().items()}
+        about = {"kind": _KIND, "shape": ",".join(map(str, self.shape)), "flop": str(self.flop)}
+        losses = torch.tensor(self.losses, dtype=torch.float64)
+        content = encode(
+            state | {"features.mean": self.mean, "features.scale": self.scale, "features.losses": losses}, about
+        )
+        place_file(path, lambda file: file.write(content))
+
+    @classmethod
+    def load(cls, path: Path) -> ContrastiveFeaturizer:
+        """As saved."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = file.metadata()
+                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if about["kind"] != _KIND:
+                raise KeyError
+            mean, scale, losses = (state.pop(f"features.{name}") for name in ("mean", "scale", "losses"))
+            shape = tuple(map(int, about["shape"].split(",")))
+            network = FastNet(2, in_channels=shape[0])
+            network.load_state_dict(
+                {name: value for name, value in state.items() if not name.startswith("head")}, strict=False
+            )
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            return cls(network, mean, scale, shape, tuple(losses.tolist()), int(about["flop"]))
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RuntimeError):
+            raise FileFormatError(f"{path} is not a file of contrastive features.") from None
 
 
 def learn_contrastive(

@@ -11,6 +11,7 @@ summary.json      what may be shown
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ class Stages:
     folder: Path
     material: Material
     holdout: float = 0.0
+    contrastive: int = 0  # epochs of contrastive learning, for frozen features of images
+    on_epoch: Callable[[int, float], None] = lambda epoch, loss: None
 
     @property
     def owner(self) -> Path:
@@ -68,7 +71,9 @@ class Stages:
         plain = model not in (None, "linear", "mlp")
         if plain or given.ndim == 2:
             return given, test[0] if test is not None else None
-        return frozen_features(given, test[0] if test is not None else None, self.folder / "features")
+        return frozen_features(
+            given, test[0] if test is not None else None, self.folder / "features", self.contrastive, self.on_epoch
+        )
 
     # ── stages ──
 

@@ -44,7 +44,7 @@ class TeacherPlan:
     method: str = "frozen"
     model: str | None = None
     recipe: Recipe | None = None
-    ridge: float = 0.1
+    ridge: float = 0.01
     seed: int = 0
 
     def __post_init__(self) -> None:
