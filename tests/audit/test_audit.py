@@ -302,3 +302,20 @@ def test_plant_release_audit(tmp_path, cli):
         code, out, err = cli(*arguments)
         assert (code, out) == (2, ""), message
         assert message in err
+
+
+def test_canaries_of_another_planting_are_suspected():
+    """Nothing in a release says which canaries it has; but guesses no better than chance at ε = 3 look wrong."""
+    mechanism = calibrate("subset", epsilon=3, num_classes=10)
+    canaries, release = planted(mechanism, 2, 0)
+    others, _ = planted(mechanism, 2, 1)
+    assert audit(None, canaries, release=release).warnings == ()
+    (warning,) = audit(None, others, release=release).warnings
+    assert "planted in *this* release" in warning
+
+
+def test_every_attack_is_named():
+    canaries, release = planted(calibrate("response", epsilon=2, num_classes=5), 2)
+    said = audit(np.full((ROWS, 5), 0.2), canaries, release=release, from_release=True).summary()
+    assert "each attack: model ≥ 0; release ≥" in said
+    assert "5% shared by 2 attacks" in said

@@ -404,3 +404,51 @@ def test_features_of_new_images(tmp_path, done, cli):
     assert cli("predict", out / "student-1", "--features", tmp_path / "new.npy", "--out", tmp_path / "said.npy")[0] == 0
     assert np.load(tmp_path / "said.npy").shape == (400, 3)
     assert cli("pate", "features", tmp_path, "--features", tmp_path / "images.npy", "--out", tmp_path / "n.npy")[0] == 2
+
+
+# ── from a new user ──
+
+
+def test_another_student_from_the_same_answers(tmp_path, done, cli):
+    out = tmp_path / "run"
+    first = done("pate", "run", *TEACHERS, *ANSWERS, "--student-epochs", 1, "--out", out)
+    other = done("pate", "student", out, "--student", "evidence", "--student-epochs", 2, "--name", "plain")
+    assert other["release"] == first["release"]
+    assert (out / "plain-1" / "summary.json").exists()
+    assert json.loads((out / "summary.json").read_text()) == first
+    assert json.loads((out / "summary-plain.json").read_text()) == other
+    assert cli("pate", "student", out, "--name", "../x")[0] == 2
+
+
+def test_a_budget_can_be_raised_on_the_record(tmp_path, done, cli, own):
+    out = tmp_path / "run"
+    done("pate", "run", *own, *FROZEN, *CAPS, "--student-epochs", 1, "--out", out)
+    again = ("pate", "aggregate", out, *CAPS, "--sigma2", 5, "--again", "charge")
+    assert cli(*again)[0] == 3
+    code, _, err = cli(*again, "--budget-gaussian", 60, "--raise-budget")
+    assert code == 2  # the first release's file is in the way, and is not overwritten
+    assert "answers.parquet" in err
+
+
+def test_what_was_held_out_and_where_it_is_charged_is_said(tmp_path, cli, own):
+    budgets = ("--holdout", 0.25, "--holdout-epsilon", 4, "--budget", 4, "--budget-gaussian", 60)
+    code, out, err = cli(
+        "pate", "run", *own, *FROZEN, *CAPS, *budgets, "--student-epochs", 1, "--out", tmp_path / "run"
+    )
+    assert code == 0, err
+    assert "100 rows, released apart at ε = 4" in out
+    assert str(tmp_path / "own.ledger") in out
+    assert "standard error of" in out
+    code, _, err = cli(
+        "pate", "run", *own, *FROZEN, *CAPS, *budgets[:4], "--student-epochs", 1, "--out", tmp_path / "run"
+    )
+    assert code == 0, err  # the ledger knows its caps already
+
+
+def test_later_stages_charge_the_ledger_that_was_found_first(tmp_path, done, own, monkeypatch):
+    monkeypatch.setenv("LABELDP_LEDGER", str(tmp_path / "first.ledger"))
+    done("pate", "teachers", *own[:-2], *FROZEN, "--out", tmp_path / "run")
+    monkeypatch.setenv("LABELDP_LEDGER", str(tmp_path / "second.ledger"))
+    done("pate", "aggregate", tmp_path / "run", *CAPS)
+    assert len(labeldp.Ledger(tmp_path / "first.ledger").book().releases) == 1
+    assert not (tmp_path / "second.ledger").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -86,6 +87,11 @@ def audit(
     looks = [(attack.name, _looked(attack, at, canaries, thresholds, delta, alpha, bound)) for attack, at in tried]
     name, best = max(looks, key=lambda look: (look[1].epsilon, look[1].guesses))
     secure = release.guarantee if release is not None and from_release is not False else None
+    if secure is not None and secure.epsilon >= 1 and _like_chance(dict(looks)["release"], canaries):
+        notes.append(
+            "who sees this release guesses no better than by chance, though its ε would let them: were these canaries planted in *this* "
+            "release? A release does not say."
+        )
     return AuditResult(
         epsilon_low=best.epsilon,
         epsilon_high=None,
@@ -212,6 +218,13 @@ def _placed(table: npt.NDArray[np.float64] | None, canaries: Canaries, places: N
 def promised_delta(release: Release) -> float:
     """The δ of the release's certificate; 0 where ε is pure."""
     return 0.0 if isinstance(release.mechanism, NoPrivacy) else release.mechanism.guarantee().delta
+
+
+def _like_chance(look: ThresholdBound, canaries: Canaries) -> bool:
+    """Whether a fair number of guesses is right within two standard errors of 1/K, or less."""
+    chance = 1 / canaries.candidates.shape[1]
+    error = math.sqrt(chance * (1 - chance) / max(look.guesses, 1))
+    return look.guesses >= 100 and look.correct / look.guesses <= chance + 2 * error
 
 
 def _warnings(canaries: Canaries) -> list[str]:

@@ -22,6 +22,7 @@ from labeldp.release.place import look_up, place_file
 from labeldp.release.source import TableSource
 from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
 
+USUAL = 1000
 MOST_SHARE = 0.02
 
 
@@ -59,7 +60,7 @@ def plant_file(
     *,
     label: str,
     classes: Classes,
-    count: int,
+    count: int | None = None,
     candidates: int = 2,
     id_column: str | None = None,
     among: tuple[int, int] | None = None,
@@ -68,6 +69,8 @@ def plant_file(
     entropy: Entropy | None = None,
 ) -> Planting:
     """Copy `labels` to `out` with `count` labels replaced, and write what was planted to `secret`.
+
+    By default they are 1,000, and not more than 2% of the rows.
 
     All other columns stay as they are, and `out` keeps the name of its data set, so that the ledger still knows the rows.
     `among` are the rows a:b to plant in, such as those that will be trained on. `wrong_only` is the paper's way.
@@ -102,6 +105,8 @@ def plant_file(
     if not 0 <= start < stop <= rows:
         raise InputError(f"rows {start}:{stop} are not among the {rows:,} rows (they count from 0).")
     entropy, where = entropy or SecureEntropy(), np.arange(start, stop)
+    if count is None:
+        count = max(1, min(USUAL, int(MOST_SHARE * len(where))))
     if wrong_only:
         canaries = Canaries.draw_wrong(count, labels=parts, rows=where, entropy=entropy)
     else:

@@ -71,6 +71,10 @@ class AuditResult:
             f"{'trainings' if self.method == 'repeated' else f'canaries of {self.candidates} candidates'}; attack: {self.attack}",
             f"assumes {self.assumption}",
         ]
+        if len(self.looks) > 1:
+            shares = f"{percent(1 - self.confidence)} shared by {len(self.looks)} attacks"
+            each = "; ".join(f"{look.attack} ≥ {look.epsilon_low:.4g}" for look in self.looks)
+            lines.append(f"each attack: {each} ({shares})")
         if self.certificate is not None:
             above = f", WHICH IS LESS: chance does that in {percent(1 - self.confidence)} of audits; if fresh canaries do it too, report it"
             lines.append(

@@ -21,7 +21,7 @@ def command(
     features: Annotated[Path | None, typer.Option("--features", help="The rows' features, as for train: calibrate by the nearest other rows.", readable=False)] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The features' id column, to join with probabilities by id. Default: by row number.")] = None,
     method: Annotated[str, typer.Option("--method", help="one-run (assumes nothing), gaussian (for releases of Gaussian noise), paper (its interval, for comparison).")] = "one-run",
-    delta: Annotated[float | None, typer.Option("--delta", help="The certificate's δ. Default: 0; for a run's directory, its release's.", show_default=False)] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="The certificate's δ. Default: the release's, else 0.", show_default=False)] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.")] = 0.95,
     logits: Annotated[bool, typer.Option("--logits", help="The file holds logits.")] = False,
     figure: Annotated[Path | None, typer.Option("--figure", help="Draw the model's right and wrong guesses by confidence (.svg or .png), as the paper's Figure 1.", readable=False)] = None,
@@ -35,7 +35,7 @@ def command(
     if run is not None:
         if canaries or release:
             raise InputError(
-                "a run's directory holds its own canaries and release; leave out --canaries and --release."
+                "the directory of a `train --canaries` holds its own canaries and release; leave out --canaries and --release. For labels of your own, name the probabilities that `predict` wrote."
             )
         scores, canaries, release = _run(run, method)
     if method == "paper":
@@ -54,6 +54,7 @@ def command(
         )
     if figure is not None:
         result.plot(figure)
+        typer.echo(f"{figure}: the model's right and wrong guesses", err=True)
     if json:
         print_json(result.to_json())
     else:
@@ -119,7 +120,7 @@ def _audited(
     canaries = Canaries.load(secret)
     loaded = Release.load(release) if release is not None else None
     if delta is None:
-        delta = promised_delta(loaded) if run is not None and loaded is not None else 0.0
+        delta = promised_delta(loaded) if loaded is not None else 0.0
     if path is None:
         if reference or features:
             raise InputError("--reference and --features calibrate a model's probabilities; name these too.")

@@ -33,7 +33,7 @@ def plant(
     classes: ClassesOption,
     out: Annotated[Path, typer.Option("--out", help="The labels with canaries among them: release this file. Parquet, private.", readable=False)],
     secret: Annotated[Path, typer.Option("--secret", help="What was planted where (.npz): keep it to yourself.", readable=False)],
-    count: Annotated[int, typer.Option("--count", help="How many; at most 2% of the rows do little harm.")] = 1000,
+    count: Annotated[int | None, typer.Option("--count", help="How many; at most 2% of the rows do little harm. Default: 1,000, but not more than that.")] = None,
     candidates: Annotated[int | None, typer.Option("--candidates", help="Labels to choose from for each, up to the number of classes: more prove a larger ε. Default: 2.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The id column, to find the canaries again by id.")] = None,
     rows: Annotated[str | None, typer.Option("--rows", help="Plant only among rows a:b, those to be trained on.")] = None,

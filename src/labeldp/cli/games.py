@@ -106,10 +106,25 @@ def heuristic(
     mean = sum(found.accuracy_apart) / len(found.accuracy_apart)
     rows = (
         (f"1 × {canaries:,}", found.together, f"test accuracy {found.accuracy_together:.2%}"),
-        (f"{plantings} × {canaries // plantings:,}", found.apart, f"test accuracy {mean:.2%} on average"),
+        (
+            f"{plantings} × {'about ' if canaries % plantings else ''}{canaries / plantings:.0f}",
+            found.apart,
+            f"test accuracy {mean:.2%} on average",
+        ),
     )
     print_facts([(name, f"{result.summary().splitlines()[0]}; {accuracy}") for name, result, accuracy in rows])
-    typer.echo(
-        "the intervals overlap" if found.overlap() else "the intervals do not overlap: the heuristic is doubtful here"
-    )
+    empty = [
+        name for name, result, _ in rows if result.epsilon_low == 0 and result.epsilon_high in (None, float("inf"))
+    ]
+    if empty:
+        typer.echo(
+            f"{' and '.join(empty)}: the model is sure of too few canaries, and the interval says nothing; nothing can be compared"
+        )
+    else:
+        agree = (
+            "the intervals overlap"
+            if found.overlap()
+            else "the intervals do not overlap: the heuristic is doubtful here"
+        )
+        typer.echo(agree)
     typer.echo(f"assumes {found.together.assumption}")

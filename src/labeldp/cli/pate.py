@@ -48,10 +48,12 @@ from labeldp.cli.pate_options import (
     LedgerOption,
     MethodOption,
     ModelOption,
+    NameOption,
     OutOption,
     PresetOption,
     ProcessesOption,
     PublishOption,
+    RaiseOption,
     RayOption,
     RunArgument,
     SeedOption,
@@ -112,9 +114,11 @@ def run(
     holdout_epsilon: HoldoutEpsilonOption = None,
     budget: BudgetOption = None,
     budget_gaussian: BudgetGaussianOption = None,
+    raise_budget: RaiseOption = False,
     again: AgainOption = None,
     insecure_seed: InsecureSeedOption = None,
     students: StudentsOption = 1,
+    name: NameOption = "student",
     student: StudentOption = "fixmatch",
     student_model: StudentModelOption = None,
     student_epochs: StudentEpochsOption = None,
@@ -127,7 +131,7 @@ def run(
 
     Example: labeldp pate run --dataset fashion --teachers 200 --max-answered 500 --max-asked 2000 --sigma1 160 --sigma2 20 --threshold 100
 
-    Your own: labeldp pate run --features x.npy --labels y.parquet --label y --classes 10 --teachers 1000 --sigma1 … --out run/
+    Your own: labeldp pate run --features x.parquet --labels y.parquet --label y --id uid --classes 10 --teachers 1000 --max-asked 2000 --max-answered 500 --sigma1 500 --sigma2 170 --threshold 400 --out run/
     """
     from labeldp.pate.presets import filled
 
@@ -145,9 +149,11 @@ def run(
     stages = stages_of(out, origin, holdout, contrastive)
     mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
     plan = teacher_plan(given, stages, seed)
-    learning = student_plan(given, stages, student, students, seed)
+    learning = student_plan(given, stages, student, students, seed, name)
     warn(mechanism)
-    papers = papers_of(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
+    papers = papers_of(
+        stages, origin, mechanism, holdout_epsilon, (budget, budget_gaussian, raise_budget), again, insecure_seed
+    )
     stages.teachers(plan, workers_of(processes, ray), show_teachers)
     _release(stages, mechanism, holdout_epsilon, papers)
     _finish(stages, learning, device, json)
@@ -230,6 +236,7 @@ def aggregate(
     holdout_epsilon: HoldoutEpsilonOption = None,
     budget: BudgetOption = None,
     budget_gaussian: BudgetGaussianOption = None,
+    raise_budget: RaiseOption = False,
     again: AgainOption = None,
     insecure_seed: InsecureSeedOption = None,
     json: JsonOption = False,
@@ -252,7 +259,9 @@ def aggregate(
     )
     mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
     warn(mechanism)
-    papers = papers_of(stages, origin, mechanism, holdout_epsilon, budget, budget_gaussian, again, insecure_seed)
+    papers = papers_of(
+        stages, origin, mechanism, holdout_epsilon, (budget, budget_gaussian, raise_budget), again, insecure_seed
+    )
     made = _release(stages, mechanism, holdout_epsilon, papers)
     facts = _released(stages, made)
     if json:
@@ -264,6 +273,7 @@ def aggregate(
         ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"], "release")),
         ("basis", "the caps, whatever was asked and answered; this may be published"),
         ("cost", "charged now" if facts["charged"] else f"made on {facts['made']}, nothing charged"),
+        ("ledger", str(stages.material.ledger)),
         ("trust", "central: you saw features and labels; nothing else of the teachers may leave"),
     ])  # fmt: skip
 
@@ -273,6 +283,7 @@ def student(
     out: RunArgument,
     preset: PresetOption = None,
     students: StudentsOption = 1,
+    name: NameOption = "student",
     student: StudentOption = "fixmatch",
     student_model: StudentModelOption = None,
     student_epochs: StudentEpochsOption = None,
@@ -292,7 +303,7 @@ def student(
         "paper": None,
     }
     filled(given, preset)
-    _finish(stages, student_plan(given, stages, student, students, seed), device, json)
+    _finish(stages, student_plan(given, stages, student, students, seed, name), device, json)
 
 
 @app.command("features")
@@ -411,7 +422,21 @@ def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
     for what, found in (("public test labels", accuracy), ("held-out released labels", estimated)):
         if found["mean"] is not None:
             spread = f" ± {found['std']:.2%}" if found["std"] is not None else ""
-            facts.append(("accuracy", f"{found['mean']:.2%}{spread} of {len(summary['students'])} students, on {what}"))
+            error = summary["students"][0]["standard_error"]
+            doubt = f", each with a standard error of {error:.2%}" if found is estimated and error is not None else ""
+            facts.append(
+                ("accuracy", f"{found['mean']:.2%}{spread} of {len(summary['students'])} students, on {what}{doubt}")
+            )
+    if summary["held_out"] is not None:
+        facts.append(
+            (
+                "held out",
+                f"{summary['held_out']['rows']:,} rows, released apart at ε = {summary['held_out']['epsilon']:.6g}, which they pay and no others",
+            )
+        )
+    elif stages.rows < len(stages.material.labels):
+        facts.append(("held out", "rows that nobody judges by: --holdout-epsilon releases them"))
+    facts.append(("ledger", str(stages.material.ledger)))
     facts.append(
         ("compute", f"teachers {summary['teachers_flop']:.3g} FLOP, students {summary['students_flop']:.3g} FLOP")
     )

@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 def origin_of(dataset: Any, data: Path | None, features: Path | None, labels: Path | None, *rest: Any) -> Origin:
     """Where features and labels are; paths are made absolute, since later stages may start elsewhere."""
+    from labeldp.accounting.ledger import default_ledger_path
     from labeldp.pate.material import Origin
 
     label, classes, id_column, image_size, data_set, ledger, first = rest
 
     def place(path: Path | None) -> str | None:
         return str(path.absolute()) if path is not None else None
+
+    if dataset is None and ledger is None:
+        ledger = default_ledger_path()  # as it is now: later stages charge the same
 
     return Origin(
         dataset, place(data), place(features), place(labels), label, classes, id_column, image_size, data_set, place(ledger), first
@@ -130,7 +134,9 @@ def teacher_plan(given: dict[str, Any], stages: Stages, seed: int) -> TeacherPla
     return TeacherPlan(given["teachers"], given["max_asked"], method, model, recipe, seed=seed)
 
 
-def student_plan(given: dict[str, Any], stages: Stages, student: str, students: int, seed: int) -> StudentPlan:
+def student_plan(
+    given: dict[str, Any], stages: Stages, student: str, students: int, seed: int, name: str
+) -> StudentPlan:
     """How students are."""
     from labeldp.pate.presets import recipe_for, student_recipe
     from labeldp.pate.students import StudentPlan
@@ -141,11 +147,12 @@ def student_plan(given: dict[str, Any], stages: Stages, student: str, students: 
     model = given["student_model"] or ("mlp" if frozen else given["model"] or _usual_model(stages))
     classes, epochs = stages.material.labels.num_classes, given["student_epochs"]
     if student == "evidence":
-        return StudentPlan(model, student_recipe(model, classes, epochs, seed), students)
+        return StudentPlan(model, student_recipe(model, classes, epochs, seed), students, name)
     return StudentPlan(
         model,
         recipe_for(model, stages.material.features, classes, epochs, seed, paper=bool(given.get("paper"))),
         students,
+        name,
     )
 
 
@@ -191,8 +198,8 @@ class Papers:
 
 
 def papers_of(
-    stages: Stages, origin: Origin, mechanism: PateAnswers, holdout_epsilon: float | None, budget: float | None,
-    budget_gaussian: float | None, again: str | None, insecure_seed: int | None,
+    stages: Stages, origin: Origin, mechanism: PateAnswers, holdout_epsilon: float | None,
+    budgets: tuple[float | None, float | None, bool], again: str | None, insecure_seed: int | None,
 ) -> Papers:  # fmt: skip
     """Ledger and entropy; whatever the ledger would refuse it refuses now, before teachers are trained for nothing."""
     from labeldp.accounting.cost import SLACK_SHARE
@@ -200,12 +207,19 @@ def papers_of(
     from labeldp.entropy import SecureEntropy, SeededEntropy
     from labeldp.release.make import check_release
 
+    budget, budget_gaussian, raise_budget = budgets
+    known = stages.material.data_set in Ledger(stages.material.ledger).book().data_sets
     certificate = mechanism.certificate()
     epsilon = mechanism.guarantee().epsilon  # which a δ below the slack does not have
     entropy: Entropy = SecureEntropy() if insecure_seed is None else SeededEntropy(insecure_seed)
     if holdout_epsilon is not None and stages.rows == len(stages.material.labels):
         raise InputError("--holdout-epsilon releases rows that teachers do not see: name their share with --holdout.")
-    if holdout_epsilon is not None and insecure_seed is None and (budget is None or budget_gaussian is None):
+    if (
+        holdout_epsilon is not None
+        and insecure_seed is None
+        and not known
+        and (budget is None or budget_gaussian is None)
+    ):
         if origin.dataset is None:
             raise InputError(
                 "--holdout-epsilon is a second kind of cost: give caps for both, --budget (of at least its ε) and --budget-gaussian "
@@ -215,7 +229,7 @@ def papers_of(
         budget = max(holdout_epsilon, certificate.pure)
         budget_gaussian = epsilon * (1 + 4 * SLACK_SHARE)
     caps = (budget_gaussian, mechanism.delta) if budget_gaussian is not None else None
-    ledger = Ledger(stages.material.ledger, budget=budget, budget_gaussian=caps)
+    ledger = Ledger(stages.material.ledger, budget=budget, budget_gaussian=caps, raise_budget=raise_budget)
     check_release(
         stages.material.source, mechanism, data_set=stages.material.data_set, ledger=ledger, entropy=entropy, again=again,
         selected=(0, stages.rows),

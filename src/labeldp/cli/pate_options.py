@@ -39,6 +39,8 @@ AccuracyOption = Annotated[float, typer.Option("--answer-accuracy", help="A publ
 HoldoutEpsilonOption = Annotated[float | None, typer.Option("--holdout-epsilon", help="Release the rows kept by --holdout under k-subset at this ε: a separate charge.", rich_help_panel=_ANSWERS)]
 BudgetOption = Annotated[float | None, typer.Option("--budget", help="A cap on the pure ε of every row, for your own labels.", rich_help_panel=_ANSWERS)]
 BudgetGaussianOption = Annotated[float | None, typer.Option("--budget-gaussian", help="A cap on the Gaussian part's ε at --delta, for your own labels.", rich_help_panel=_ANSWERS)]
+RaiseOption = Annotated[bool, typer.Option("--raise-budget", help="Record that the caps are raised, and go on.", rich_help_panel=_ANSWERS)]
+NameOption = Annotated[str, typer.Option("--name", help="What the students' directories are called: NAME-1 …; another name for another try.", rich_help_panel=_STUDENT)]
 AgainOption = Annotated[str | None, typer.Option("--again", help="'charge' releases rows a second time, at a second cost.", rich_help_panel=_ANSWERS)]
 InsecureSeedOption = Annotated[int | None, typer.Option("--insecure-seed", help="Repeatable noise, for experiments.", rich_help_panel=_ANSWERS)]
 PublishOption = Annotated[str | None, typer.Option("--publish-data-dependent", help="Also publish a data-dependent ε, sanitised: ORDER,BETA,SIGMA[,MARGIN] of its noise (5,0.02,8). It costs extra, which is charged, and seldom pays.", rich_help_panel=_ANSWERS)]

@@ -42,7 +42,9 @@ def read_votes(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     except FileNotFoundError:
         raise InputError(f"there is no file {path}.") from None
     except (OSError, ValueError, EOFError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{path} must be an .npz file with votes (n, C) and answered (n, true or false).") from None
+        raise InputError(
+            f"{path} must be an .npz file with votes (n, C) and answered (n, true or false); of a PATE run that is owner/asked.npz."
+        ) from None
     return votes, answered
 
 

@@ -96,5 +96,7 @@ def doubts(mechanism: PateAnswers) -> tuple[str, ...]:
     if per_class < 10:
         found.append(f"{per_class:.3g} answers a class are few; 10 to 25 are enough.")
     elif per_class > 25:
-        found.append(f"{per_class:.4g} answers a class cost more than they teach: 10 to 25 are enough for FixMatch.")
+        found.append(
+            f"{per_class:.4g} answers a class: the paper found 10 to 25 enough for FixMatch on images (frozen features want more)."
+        )
     return tuple(found)

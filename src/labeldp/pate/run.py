@@ -157,10 +157,12 @@ class Stages:
             "teachers_flop": int(cost["flop"]),
             "students_flop": sum(int(one["train_flop"]) for one in done),
             "release": answers.checksum,
+            "held_out": None if held_out is None else _about(held_out[0]),
         }
         if answers.mechanism.sanitising is not None:
             summary["data_dependent"] = RunFolder(self.folder).read(SANITISED)
-        RunFolder(self.folder).write("summary.json", summary)
+        name = "summary.json" if plan.name == "student" else f"summary-{plan.name}.json"
+        RunFolder(self.folder).write(name, summary)
         return summary
 
     # ── what only the owner may know ──
@@ -207,3 +209,9 @@ class Stages:
                 spent["seconds"]
             ),  # of a computation on private labels: no proof covers its duration
         }
+
+
+def _about(release: Release) -> dict[str, Any]:
+    """What the rows that were held out have paid."""
+    certificate = certificate_json(release.mechanism, release.insecure)
+    return {"rows": len(release), "mechanism": release.mechanism.name, "epsilon": certificate["epsilon"]}

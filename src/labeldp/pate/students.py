@@ -29,8 +29,11 @@ class StudentPlan:
     model: str
     recipe: Recipe
     students: int = 1
+    name: str = "student"
 
     def __post_init__(self) -> None:
+        if not self.name.isidentifier() or self.name in ("owner", "features"):
+            raise InputError(f"--name is one word of letters, digits and _; got {self.name!r}.")
         if self.students < 1:
             raise InputError(f"--students is at least 1; got {self.students}.")
 
@@ -47,7 +50,7 @@ def train_students(
     progress: Progress = lambda metrics: None,
     on_step: Steps = lambda step, of: None,
 ) -> list[dict[str, Any]]:
-    """Train each in folder/student-1 …, from a seed of its own; finished ones are not trained again. Returned are their summaries.
+    """Train each in folder/NAME-1 …, from a seed of its own; finished ones are not trained again. Returned are their summaries.
 
     `held_out` is a release of rows that neither teachers nor students saw, and their features: it judges where there are no public labels.
     """
@@ -55,7 +58,7 @@ def train_students(
     for number in range(plan.students):
         recipe = replace(plan.recipe, seed=plan.recipe.seed + number)
         job = Job(answers, features, plan.model, recipe, holdout=0.0, machine=machine or Machine())
-        place = folder / f"student-{number + 1}"
+        place = folder / f"{plan.name}-{number + 1}"
         summary = train(job, place, public_test=test, progress=progress, on_step=on_step)
         if held_out is not None:
             release, their_features = held_out
