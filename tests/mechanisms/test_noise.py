@@ -61,17 +61,20 @@ def test_draws_follow_the_weights():
     assert stats.chisquare(counts, law * counts.sum()).pvalue > 1e-7
 
 
+class Fixed:
+    """Entropy that says these words."""
+
+    secure = False
+
+    def __init__(self, *words):
+        self.words = list(words)
+
+    def bytes(self, count):
+        return b"".join(int(self.words.pop(0)).to_bytes(8, "little") for _ in range(count // 8))
+
+
 def test_a_word_that_leaves_the_outcome_open_is_decided_by_the_next():
     """The high word equals that of a cumulative weight: the low word says on which side the draw falls."""
-
-    class Fixed:
-        secure = False
-
-        def __init__(self, *words):
-            self.words = list(words)
-
-        def bytes(self, count):
-            return b"".join(int(self.words.pop(0)).to_bytes(8, "little") for _ in range(count // 8))
 
     noise = GridNoise(2.0)
     high, low = noise._ends

@@ -19,6 +19,7 @@ from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms import PateAnswers, mechanism_from_json
 from labeldp.mechanisms.noise import GridNoise
 from labeldp.mechanisms.votes import WIDE, coin, coin_slack
+from tests.mechanisms.test_noise import Fixed
 
 ROWS = [  # the paper's parameters, all asked queries answered; FACTS.md: 7.55, 0.257, 0.156, 2743, 17.1, 7.23
     (10, 200, 160, 20, 100, 500, 7.55),
@@ -111,15 +112,6 @@ def test_a_certificate_of_many_teachers_takes_no_time():
 
 
 def test_a_word_that_leaves_the_coin_open_is_decided_by_the_next():
-    class Fixed:
-        secure = False
-
-        def __init__(self, *words):
-            self.words = list(words)
-
-        def bytes(self, count):
-            return b"".join(int(self.words.pop(0)).to_bytes(8, "little") for _ in range(count // 8))
-
     mechanism = PateAnswers(3, 10, 4, 2, 6, 5, 5)
     weight = coin(7, 6, 4)
     high, low = weight >> 64, weight & ((1 << 64) - 1)

@@ -40,10 +40,7 @@ def find(names: Any, among: Any, where: str) -> Numbers:
 def places_in_release(release: Release, canaries: Canaries) -> Numbers:
     """Where each canary is in the release; −1 where it is not."""
     _check_same_data(release, canaries)
-    first, ids = (
-        int(release.header["first_row"]),
-        release._ids,
-    )  # as Arrow has them: `release.ids` would be objects, one a row
+    first, ids = int(release.header["first_row"]), release.arrow_ids
     if canaries.ids is not None and ids is not None:
         found = find(canaries.ids, ids, "the release")
     elif release.header.get("shuffled"):

@@ -11,6 +11,7 @@ from labeldp.cli.options import DeviceOption, JsonOption
 from labeldp.cli.output import guarantee_text, number, print_facts, print_json
 from labeldp.cli.pate_build import (
     Papers,
+    begin,
     mechanism_of,
     origin_of,
     papers_of,
@@ -151,10 +152,12 @@ def run(
     plan = teacher_plan(given, stages, seed)
     learning = student_plan(given, stages, student, students, seed, name)
     warn(mechanism)
+    workers = workers_of(processes, ray)
+    begin(stages, origin)
     papers = papers_of(
         stages, origin, mechanism, holdout_epsilon, (budget, budget_gaussian, raise_budget), again, insecure_seed
     )
-    stages.teachers(plan, workers_of(processes, ray), show_teachers)
+    stages.teachers(plan, workers, show_teachers)
     _release(stages, mechanism, holdout_epsilon, papers)
     _finish(stages, learning, device, json)
 
@@ -203,7 +206,9 @@ def teachers(
         given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first
     )
     stages = stages_of(out, origin, holdout, contrastive)
-    voted = stages.teachers(teacher_plan(given, stages, seed), workers_of(processes, ray), show_teachers)
+    plan, workers = teacher_plan(given, stages, seed), workers_of(processes, ray)
+    begin(stages, origin)
+    voted = stages.teachers(plan, workers, show_teachers)
     facts = {
         "out": str(out),
         "teachers": given["teachers"],
@@ -390,12 +395,14 @@ def _release(stages: Stages, mechanism: PateAnswers, holdout_epsilon: float | No
 
 
 def _released(stages: Stages, made: Any) -> dict[str, Any]:
+    from labeldp.mechanisms import PateAnswers
     from labeldp.pate.run import ANSWERS
     from labeldp.release import Release
     from labeldp.release.core import certificate_json
 
     answers = Release.load(stages.folder / ANSWERS)
-    asked, answered = answers.mechanism.counts(answers.observations)  # type: ignore[attr-defined]
+    assert isinstance(answers.mechanism, PateAnswers)
+    asked, answered = answers.mechanism.counts(answers.observations)
     return {
         "out": str(stages.folder / ANSWERS), "asked": asked, "answered": answered, "basis": "caps", "trust": "central",
         "certificate": certificate_json(answers.mechanism, answers.insecure), "mechanism": answers.mechanism.to_json(),
@@ -412,12 +419,13 @@ def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
     if json:
         print_json(summary)
         return
+    caps = summary["mechanism"]["parameters"]
     certificate, accuracy, estimated = summary["certificate"], summary["accuracy_test"], summary["accuracy_estimated"]
     facts = [
         ("run", str(stages.folder)),
         ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"], "release")),
         ("trust", "central: teachers and aggregator saw features and labels; answers.parquet and the students may leave"),
-        ("answers", f"{summary['answered']:,} to {summary['asked']:,} questions (caps {plan_caps(summary)}, which is what is charged)"),
+        ("answers", f"{summary['answered']:,} to {summary['asked']:,} questions (caps {caps['max_answered']:,} and {caps['max_asked']:,}, which is what is charged)"),
     ]  # fmt: skip
     for what, found in (("public test labels", accuracy), ("held-out released labels", estimated)):
         if found["mean"] is not None:
@@ -444,9 +452,3 @@ def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
         ("OWNER ONLY", f"{stages.owner / 'summary.json'}: the ensemble's accuracy and agreement, the data-dependent ε")
     )
     print_facts(facts)
-
-
-def plan_caps(summary: dict[str, Any]) -> str:
-    """Both caps, in words."""
-    parameters = summary["mechanism"]["parameters"]
-    return f"{parameters['max_answered']:,} and {parameters['max_asked']:,}"

@@ -40,16 +40,20 @@ def origin_of(dataset: Any, data: Path | None, features: Path | None, labels: Pa
 
 
 def stages_of(out: Path, origin: Origin, holdout: float, contrastive: int) -> Stages:
-    """A run directory with its private part, and what it starts from."""
+    """What a run starts from, read and checked; nothing is written yet."""
     from labeldp.pate.run import Stages
-    from labeldp.training.folder import RunFolder
 
-    RunFolder(out / "owner").make(private=True)
     if contrastive < 0:
         raise InputError(f"--contrastive is a number of epochs, from 0; got {contrastive}.")
-    stages = Stages(out, origin.read(out / "owner"), holdout, contrastive, _show_contrast)
-    origin.save(out / "owner")
-    return stages
+    return Stages(out, origin.read(out / "owner"), holdout, contrastive, _show_contrast)
+
+
+def begin(stages: Stages, origin: Origin) -> None:
+    """The directory and its private part, once every option is understood."""
+    from labeldp.training.folder import RunFolder
+
+    RunFolder(stages.owner).make(private=True)
+    origin.save(stages.owner)
 
 
 def voted_run(out: Path) -> tuple[Stages, Origin, dict[str, Any]]:

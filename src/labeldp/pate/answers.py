@@ -48,6 +48,8 @@ def release_answers(
         raise InputError(
             f"the teachers voted on {len(ballots.rows):,} rows; --max-asked {mechanism.max_asked:,} would ask about more."
         )
+    if ballots.rows.shape != ballots.votes.shape[:1]:
+        raise InputError("these votes are damaged: they have not one row for each query.")
     if ballots.rows.min() < 0 or ballots.rows.max() >= rows or len(np.unique(ballots.rows)) != len(ballots.rows):
         raise InputError("these votes are about other rows, or about one row twice.")
     mechanism.check_votes(ballots.votes)  # before anything is charged

@@ -123,6 +123,8 @@ def vote(
     run.make(private=True)
     with run.locked():
         run.match(plan.config(features, labels, rows, data_set), private=True)
+        if not any(folder.glob("*.npz")):  # no teacher yet: these are the labels
+            _note_labels(run, digest or labels.digest)
         check_same_labels(run, digest or labels.digest)
         if (folder / VOTES).exists():
             cost = run.read("cost.json")
@@ -138,12 +140,13 @@ def vote(
     return voted
 
 
+def _note_labels(run: RunFolder, digest: Callable[[bytes], str]) -> None:
+    key = secrets.token_bytes(32)
+    run.write(_LABELS, {"key": key.hex(), "digest": digest(key)}, private=True)
+
+
 def check_same_labels(run: RunFolder, digest: Callable[[bytes], str]) -> None:
-    """Note whose labels teachers are trained on; later, refuse others: their answers would be charged to the wrong people."""
-    if not (run.path / _LABELS).exists():
-        key = secrets.token_bytes(32)
-        run.write(_LABELS, {"key": key.hex(), "digest": digest(key)}, private=True)
-        return
+    """Refuse labels that the teachers were not trained on: answers about some people would be charged to others."""
     noted = run.read(_LABELS)
     if noted["digest"] != digest(bytes.fromhex(noted["key"])):
         raise InputError(

@@ -72,6 +72,11 @@ class Release:
             return np.arange(first, first + len(self))
         return np.asarray(self._ids.to_numpy(zero_copy_only=False))
 
+    @property
+    def arrow_ids(self) -> Any | None:
+        """The ids as Arrow has them, for many rows; None where rows go by number."""
+        return self._ids
+
     def evidence(self, rows: Any = slice(None)) -> npt.NDArray[np.float32]:
         """log p(observation | true label = c) + const for these positions: one row each, one column a class."""
         if isinstance(rows, slice):
