@@ -5,6 +5,7 @@ Pure functions of what was released (the paper's appendix on Soft-RR). Rows are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,14 @@ def argmax(noisy: npt.ArrayLike) -> Floats:
     o = _matrix(noisy)
     top = (o == o.max(axis=1, keepdims=True)).astype(o.dtype)
     return np.asarray(top / top.sum(axis=1, keepdims=True))
+
+
+WAYS: dict[str, Callable[[npt.ArrayLike], Floats]] = {
+    "min-projection": min_projection,
+    "softmax": softmax,
+    "argmax": argmax,
+    "none": lambda noisy: _matrix(noisy),
+}
 
 
 def _matrix(noisy: npt.ArrayLike) -> Floats:

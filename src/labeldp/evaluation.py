@@ -75,6 +75,7 @@ def estimate_accuracy(
         raise InputError("an accuracy needs at least two held-out rows.")
     if predictions.min() < 0 or predictions.max() >= mechanism.num_classes:
         raise InputError(f"predictions must be class numbers 0 to {mechanism.num_classes - 1}.")
+    mechanism, observations = mechanism.judging(observations)
     moments = mechanism.moments()
     score = mechanism.score(observations, predictions)
     gap = moments.mean_true - moments.mean_other

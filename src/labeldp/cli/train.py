@@ -24,7 +24,7 @@ _EXPERIMENT, _RECIPE, _JUDGE, _MACHINE = "Experiments", "Recipe", "Judging", "Ma
 
 def command(
     out: Annotated[Path, typer.Option("--out", help="The run directory; an interrupted run there is resumed.", readable=False)],
-    releases: Annotated[list[Path] | None, typer.Option("--release", help="A release file, with --features.", readable=False)] = None,
+    releases: Annotated[list[Path] | None, typer.Option("--release", help="A release file, with --features. Several times: releases of different rows, the stages of a staged method for instance.", readable=False)] = None,
     features: FeaturesOption = None,
     id_column: IdOption = None,
     image_size: ImageSizeOption = None,
@@ -45,6 +45,7 @@ def command(
     weight_decay: Annotated[float | None, typer.Option("--weight-decay", rich_help_panel=_RECIPE)] = None,
     average: Annotated[float | None, typer.Option("--average", help="Predict with a moving average of the weights that keeps this share a step (0.999).", rich_help_panel=_RECIPE)] = None,
     prior: Annotated[str | None, typer.Option("--prior", help="What evidence is combined with: the model's output (ALIBI), its average's, or none.", rich_help_panel=_RECIPE)] = None,
+    denoise: Annotated[str | None, typer.Option("--denoise", help="bayes: evidence, which knows how likely the noise is (default). For comparisons, uninformed post-processing of the noisy label: min-projection, softmax, argmax, none.", rich_help_panel=_RECIPE)] = None,
     fixmatch: Annotated[bool, typer.Option("--fixmatch", help="Learn from all rows' features too, by the model's confident guesses (FixMatch): for releases that say much about few rows, such as PATE's answers.", rich_help_panel=_RECIPE)] = False,
     randaugment: Annotated[int | None, typer.Option("--randaugment", help="Random operations on each image (2).", rich_help_panel=_RECIPE)] = None,
     cutout: Annotated[int | None, typer.Option("--cutout", help="Blank a square of so many pixels in each image (16).", rich_help_panel=_RECIPE)] = None,
@@ -90,9 +91,6 @@ def command(
     if folds is not None and holdout is not None:
         raise InputError("--folds judges with every row in its turn; leave out --holdout.")
     share = 0.1 if holdout is None else holdout
-    if releases is not None and len(releases) > 1:
-        raise InputError("a training takes one --release; ask the owner for one release of all rows.")
-    release = releases[0] if releases else None
     row = by_name(preset) if preset is not None else None
     if row is not None:
         dataset, model = dataset or row.dataset, model or row.model
@@ -110,7 +108,7 @@ def command(
     columns: tuple[str, ...] = ()
     with joined() as world:
         if dataset is not None:
-            if release is not None or features is not None:
+            if releases or features is not None:
                 raise InputError("--dataset brings its own features and labels; leave out --release and --features.")
             from labeldp.training.experiment import Planting, released
 
@@ -131,18 +129,18 @@ def command(
             raise InputError(
                 "--canaries is for --dataset; in your own labels the owner plants them: labeldp canaries plant."
             )
-        elif release is None or features is None:
+        elif not releases or features is None:
             raise InputError("name --release and --features, or a --dataset for an experiment.")
         else:
             loaded, values, columns, public_test = _own(
-                release, features, id_column, image_size, test_features, test_labels
+                releases, features, id_column, image_size, test_features, test_labels
             )
         if values.ndim != 4 and (randaugment or cutout):
             raise InputError("--randaugment and --cutout are for images; these features are none.")
         name = model or ("fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear")
         changes = {
             "epochs": epochs, "batch_size": batch_size, "accumulate": accumulate, "learning_rate": learning_rate,
-            "weight_decay": weight_decay, "average": average, "prior": prior, "randaugment": randaugment, "cutout": cutout, "seed": seed,
+            "weight_decay": weight_decay, "average": average, "prior": prior, "denoise": denoise, "randaugment": randaugment, "cutout": cutout, "seed": seed,
         }  # fmt: skip
         usual = default_recipe(name, loaded.mechanism.num_classes) if row is None else row.recipe
         if fixmatch:
@@ -155,7 +153,7 @@ def command(
             name,
             recipe,
             # A release that cannot judge keeps no row from training, unless it is told to.
-            0.0 if holdout is None and not loaded.mechanism.can_judge else share,
+            0.0 if holdout is None and not loaded.mechanism.judges(loaded.observations).any() else share,
             select,
             patience,
             columns=columns,
@@ -213,15 +211,16 @@ def _noting(out: Path) -> Any:
 
 
 def _own(
-    release: Path, features: Path, id_column: str | None, image_size: int | None, test: Path | None, labels: Path | None
+    releases: list[Path], features: Path, id_column: str | None, image_size: int | None, test: Path | None, labels: Path | None
 ) -> tuple[Any, Any, tuple[str, ...], Any]:
     """A release, features in its order with their columns, and a public test set if there is one."""
     from labeldp.data.features import read_features
     from labeldp.data.join import join
     from labeldp.data.public_labels import read_public_labels
     from labeldp.release import Release
+    from labeldp.release.joint import join_releases
 
-    loaded = Release.load(release)
+    loaded = join_releases([Release.load(path) for path in releases])
     given = read_features(features, id_column, image_size)
     values = join(loaded, given)
     if test is None or labels is None:

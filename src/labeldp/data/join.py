@@ -20,9 +20,9 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
     if not features.named:
         if release.header["ids"] is not None:
             raise InputError("the release names its rows by id: name the features' id column with --id.")
-        if release.ids[-1] >= len(features.values):
+        if release.ids.max() >= len(features.values):
             raise InputError(
-                f"the release goes up to row {release.ids[-1]:,}, but there are {len(features.values):,} rows of features."
+                f"the release goes up to row {release.ids.max():,}, but there are {len(features.values):,} rows of features."
             )
         rows: npt.NDArray[Any] = release.ids
         return np.asarray(features.values[rows])

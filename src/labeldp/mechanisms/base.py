@@ -130,6 +130,20 @@ class Mechanism(ABC):
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
         """log p(observation | true label = c) + const, one row an observation, one column a class."""
 
+    def values(self, observations: Observations) -> npt.NDArray[np.float32]:
+        """The noisy one-hot label, for those who train on it as it is: an equal share for each class that speaks most for itself."""
+        evidence = self.evidence(observations)
+        most = (evidence == evidence.max(axis=1, keepdims=True)).astype(np.float32)
+        return np.asarray(most / most.sum(axis=1, keepdims=True))
+
+    def judges(self, observations: Observations) -> npt.NDArray[np.bool_]:
+        """Which of these rows can estimate an accuracy, if they are held out."""
+        return np.full(len(observations), self.can_judge)
+
+    def judging(self, observations: Observations) -> tuple[Mechanism, Observations]:
+        """Whose moments, and which observations, estimate an accuracy from these rows."""
+        return self, observations
+
     @abstractmethod
     def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """A number for each row that is larger, on average, if `classes` (one class number a row) names the true one."""

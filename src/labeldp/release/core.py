@@ -83,6 +83,17 @@ class Release:
             return self.mechanism.evidence(self.observations[rows])
         return self._evidence_of(self._checked(rows))
 
+    def soft_labels(self, rows: Any, denoise: str) -> npt.NDArray[np.float32]:
+        """Targets for cross-entropy, with no prior: observations as noisy one-hot labels, post-processed ("min-projection", "softmax",
+        "argmax", or "none": as they are, which for additive noise may be negative). Evidence says more.
+        """
+        from labeldp.denoise import WAYS
+
+        if denoise not in WAYS:
+            raise InputError(f"soft labels are made by {', '.join(WAYS)}; got {denoise!r}.")
+        chosen = rows if isinstance(rows, slice) else self._checked(rows)
+        return WAYS[denoise](self.mechanism.values(self.observations[chosen])).astype(np.float32)
+
     def estimate_accuracy(self, rows: Any, predictions: Any) -> AccuracyEstimate:
         """How often predictions for these positions are right, judged by what was released.
 

@@ -31,7 +31,6 @@ from torch.nn import functional
 from labeldp.errors import InputError
 from labeldp.training.augment import mixed, noisy
 from labeldp.training.distributed import ALONE, World
-from labeldp.training.loss import PosteriorLoss
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Evidence, Steps, Trainer, _check_logits
 
@@ -125,7 +124,7 @@ class FixMatchTrainer(Trainer):
         _check_logits(logits, len(x))
         seen, weak, strong = logits.float().split([len(view) for view in views])
         labels, counts = self.pseudo_labels(seen.detach(), weak.detach())
-        loss = PosteriorLoss("sum")(seen, evidence(ours), self._prior(views[0], seen)) / len(labelled)
+        loss = self._loss(views[0], seen, evidence(ours)) / len(labelled)
         guessed = (functional.cross_entropy(strong, labels, reduction="none") * counts).sum() / len(unlabelled)
         ((loss + self.recipe.unlabelled_weight * guessed) * self.world.size).backward()
         self._update()

@@ -51,7 +51,7 @@ def holding_out(rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
 class Job:
     """A model to train from a release. `features[i]` belongs to position i of the release.
 
-    holdout   the share of rows that is not trained on, for an honest accuracy
+    holdout   the share of rows that is not trained on, for an honest accuracy; of several releases, of the first that can judge
     select    "last" epoch, or the "best" by half of the rows held out; the other half then reports
     patience  stop after so many epochs without a better one
     fold      (number, of how many): these rows are held out instead
@@ -87,15 +87,21 @@ class Job:
 
     def split(self) -> Split:
         """Drawn without looking at anything but the seed."""
-        order = np.random.default_rng(self.recipe.seed).permutation(len(self.release))
+        able = np.flatnonzero(self.release.mechanism.judges(self.release.observations))
+        others = np.setdiff1d(np.arange(len(self.release)), able, assume_unique=True)
+        if len(able) == 0:  # nobody judges, but rows can still be left out
+            able, others = others, able
+        # Drawn within the first release alone, as a run on that release alone draws: the rows that an earlier stage held out are
+        # held out again.
         if self.fold is None:
-            held_out, rest = holding_out(len(order), self.holdout, self.recipe.seed)
+            held_out, kept = holding_out(len(able), self.holdout, self.recipe.seed)
         else:
             number, folds = self.fold
-            parts = np.array_split(order, folds)
-            held_out, rest = parts[number], np.concatenate([p for i, p in enumerate(parts) if i != number])
+            parts = np.array_split(np.random.default_rng(self.recipe.seed).permutation(len(able)), folds)
+            held_out, kept = parts[number], np.concatenate([p for i, p in enumerate(parts) if i != number])
+        held_out, rest = able[held_out], np.concatenate((able[kept], others))
         if len(rest) < 2:
-            raise InputError(f"--holdout {self.holdout:g} leaves too few of the {len(order):,} rows to train on.")
+            raise InputError(f"--holdout {self.holdout:g} leaves too few of the {len(able):,} rows to train on.")
         said = self.release.mechanism.informative(self.release.observations)
         rest, held_out = rest[said[rest]], held_out[said[held_out]]
         if len(rest) == 0:
@@ -126,6 +132,12 @@ class Job:
             "patience": self.patience,
             "recipe": self.recipe.to_json(),
         }
+
+    def known(self, rows: Rows) -> npt.NDArray[np.float32]:
+        """What is known of these rows' labels: evidence; by uninformed post-processing, soft labels."""
+        if self.recipe.denoise == "bayes":
+            return self.release.evidence(rows)
+        return self.release.soft_labels(rows, self.recipe.denoise)
 
     def trainer(self, world: World = ALONE) -> Trainer:
         """A fresh model, initialised from the seed."""

@@ -51,6 +51,20 @@ class PosteriorLoss(nn.Module):
         return losses.mean() if self.reduction == "mean" else losses.sum() if self.reduction == "sum" else losses
 
 
+class SoftLabelLoss(nn.Module):
+    """Cross-entropy against `release.soft_labels(rows, …)`: −Σ_c t_c log p_c. For comparisons: it ignores how likely the noise was.
+
+    Summed over the batch. Where additive noise was left as it is, t may be negative or not add up to 1, and the loss below zero.
+    """
+
+    def forward(self, logits: Tensor, target: Tensor | npt.NDArray[np.floating]) -> Tensor:
+        """The loss of a batch: logits (n, C), target (n, C)."""
+        target = torch.as_tensor(target, dtype=torch.float32).to(logits.device)
+        if target.shape != logits.shape:
+            raise ValueError(f"logits {tuple(logits.shape)} and targets {tuple(target.shape)} must have one shape")
+        return -(target * functional.log_softmax(logits.float(), dim=-1)).sum()
+
+
 def _joint(logits: Tensor, evidence: Tensor | npt.NDArray[np.floating]) -> Tensor:
     """log p(label) + evidence, in float32 whatever the model computes in."""
     if not isinstance(evidence, Tensor):

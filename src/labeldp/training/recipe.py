@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from labeldp.denoise import WAYS
 from labeldp.errors import InputError
 
 
@@ -31,6 +32,7 @@ class Recipe:
     cutout: int = 0  # side of the square that is blanked, in pixels
     average: float = 0.0  # predict with an exponential moving average of the weights that keeps this share a step
     prior: str = "model"  # what evidence meets: the model's own output (ALIBI), its "average"'s, or "none"
+    denoise: str = "bayes"  # evidence, which knows the noise; or the paper's uninformed "min-projection", "softmax", "argmax", "none"
     accumulate: int = 1  # a step's rows pass through the model in so many parts
     seed: int = 0
     bias_decay: bool = True  # whether weight decay applies to biases, and to whatever else is a vector
@@ -55,6 +57,12 @@ class Recipe:
             raise InputError(f"--average keeps a share from 0 (no average) to below 1; got {self.average:g}.")
         if self.prior not in ("model", "average", "none"):
             raise InputError(f"--prior is model, average or none; got {self.prior!r}.")
+        if self.denoise not in ("bayes", *WAYS):
+            raise InputError(f"--denoise is bayes, {', '.join(WAYS)}; got {self.denoise!r}.")
+        if self.denoise != "bayes" and (self.prior != "model" or self.unlabelled):
+            raise InputError(
+                f"--denoise {self.denoise} uses no prior and no unlabelled rows; leave out --prior and --fixmatch."
+            )
         if self.prior == "average" and not self.average:
             raise InputError("--prior average needs an averaged model: give --average, 0.999 for instance.")
         if not 1 <= self.accumulate <= self.batch_size // 2:
@@ -108,7 +116,7 @@ class Recipe:
         return {name: value for name, (value, default) in every.items() if name not in _LATER or value != default}
 
 
-_LATER = ("bias_decay", "unlabelled", "certain", "unlabelled_weight", "alignment", "adaptive", "strong_labelled")
+_LATER = ("denoise", "bias_decay", "unlabelled", "certain", "unlabelled_weight", "alignment", "adaptive", "strong_labelled")
 
 
 _DEFAULTS = {

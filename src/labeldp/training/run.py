@@ -66,7 +66,7 @@ def train(
         if world.first:
             run.write_trained(job.release, split.train)
         history = run.history(trainer.epoch) if world.first else []
-        fit = trainer.fit(features, split.train, job.release.evidence, on_step)
+        fit = trainer.fit(features, split.train, job.known, on_step)
         while trainer.epoch < job.recipe.epochs and not world.told(_out_of_patience(job, history)):
             with explained_model(job.model):
                 metrics = next(fit)
@@ -96,9 +96,12 @@ def train(
 
 def _commonest(job: Job, rows: int = 20_000) -> float | None:
     """The share of the commonest class, estimated from released labels: what always guessing it would score."""
-    mechanism, everything = job.release.mechanism, job.release.observations
-    observations = everything[:: -(-len(everything) // rows)]  # from all over the file, which may be sorted
+    everything = job.release.observations[job.release.mechanism.judges(job.release.observations)]
+    if len(everything) == 0:
+        return None
+    sample = everything[:: -(-len(everything) // rows)]  # from all over the file, which may be sorted
     try:
+        mechanism, observations = job.release.mechanism.judging(sample)
         moments = mechanism.moments()
     except NoMomentsError:
         return None

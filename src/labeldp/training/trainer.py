@@ -19,7 +19,7 @@ from labeldp.errors import InputError
 from labeldp.training import checkpoint
 from labeldp.training.augment import cutout, flip, shift
 from labeldp.training.distributed import ALONE, World
-from labeldp.training.loss import PosteriorLoss
+from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
 from labeldp.training.randaugment import randaugment
 from labeldp.training.recipe import Recipe
 
@@ -175,15 +175,17 @@ class Trainer:
                     logits = forward(x)
                 _check_logits(logits, len(chosen))
                 # Gradients are averaged over the processes; divided like this, the result is the mean over the whole batch.
-                loss = (
-                    PosteriorLoss("sum")(logits, evidence(chosen), self._prior(x, logits))
-                    * self.world.size
-                    / len(batch)
-                )
+                loss = self._loss(x, logits, evidence(chosen)) * self.world.size / len(batch)
                 loss.backward()
             total += loss.detach()
         self._update()
         return total
+
+    def _loss(self, x: Tensor, logits: Tensor, known: npt.NDArray[np.float32]) -> Any:
+        """Summed over rows. What is `known` of them is evidence; for uninformed post-processing, soft labels."""
+        if self.recipe.denoise != "bayes":
+            return SoftLabelLoss()(logits, known)
+        return PosteriorLoss("sum")(logits, known, self._prior(x, logits))
 
     def _update(self) -> None:
         self._optimizer.step()

@@ -1,0 +1,153 @@
+"""Several releases of different rows, read as one: a row's observation says which mechanism made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.accounting.cost import Cost
+from labeldp.accounting.rows import highest
+from labeldp.entropy import Entropy
+from labeldp.errors import InputError, NoMomentsError
+from labeldp.mechanisms.base import Guarantee, Mechanism, Moments, Observations
+from labeldp.private import Codes
+
+_MOST_PARTS = 255
+
+
+@dataclass(frozen=True)
+class Joint(Mechanism):
+    """Row by row one of `parts`: the first byte of an observation is the part's number, the others are what it emitted.
+
+    Every label went through one of them, once. So a neighbour differs in one part's input only, and the cost is the dearest part's,
+    also where a later part's channel was chosen by what earlier ones had released.
+    """
+
+    num_classes: int
+    parts: tuple[Mechanism, ...]
+    name: ClassVar[str] = "joint"
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.parts) <= _MOST_PARTS:
+            raise InputError(f"from 1 to {_MOST_PARTS} releases can be joined; got {len(self.parts)}.")
+        if any(part.num_classes != self.num_classes for part in self.parts):
+            raise InputError("the releases have different numbers of classes.")
+        if any(part.trust != "local" for part in self.parts):
+            raise InputError(
+                "answers of PATE's teachers are made of all rows' labels, and cannot be joined with other releases."
+            )
+
+    # ── the promise ──
+
+    def certificate(self) -> Cost:
+        """The dearest part's."""
+        cost = Cost()
+        for part in self.parts:
+            cost = highest(cost, part.certificate())
+        return cost
+
+    def guarantee(self) -> Guarantee:
+        """Every label has the guarantee of its own part, so all have the weakest."""
+        each = [part.guarantee() for part in self.parts]
+        return Guarantee(max(one.epsilon for one in each), max(one.delta for one in each))
+
+    def _observe(self, codes: Codes, entropy: Entropy) -> NoReturn:
+        raise InputError("a joint release is made of releases; it releases nothing itself.")
+
+    # ── observations ──
+
+    @property
+    def observation_bytes(self) -> int:
+        """The number of the part, and room for the widest."""
+        return 1 + max(part.observation_bytes for part in self.parts)
+
+    def packed(self, number: int, observations: Observations) -> npt.NDArray[np.uint8]:
+        """Observations of one part as observations of the joint."""
+        part = self.parts[number]
+        packed = np.zeros((len(observations), self.observation_bytes), dtype=np.uint8)
+        packed[:, 0] = number
+        raw = np.ascontiguousarray(observations).view(np.uint8).reshape(len(observations), part.observation_bytes)
+        packed[:, 1 : 1 + part.observation_bytes] = raw
+        return packed
+
+    def _unpacked(self, observations: Observations) -> Iterator[tuple[Mechanism, npt.NDArray[np.intp], Observations]]:
+        """Each part that has rows here, with their positions and its own observations of them."""
+        for number, part in enumerate(self.parts):
+            rows = np.flatnonzero(observations[:, 0] == number)
+            if rows.size:
+                raw = np.ascontiguousarray(observations[rows, 1 : 1 + part.observation_bytes])
+                if part.one_class:
+                    raw = raw.view(np.uint8 if part.observation_bytes == 1 else np.uint16).reshape(-1)
+                yield part, rows, raw
+
+    def valid(self, observations: Observations) -> bool:
+        """Of a part that there is, and valid there."""
+        return bool((observations[:, 0] < len(self.parts)).all()) and all(
+            part.valid(raw) for part, _, raw in self._unpacked(observations)
+        )
+
+    def informative(self, observations: Observations) -> npt.NDArray[np.bool_]:
+        """As each part says."""
+        mask = np.zeros(len(observations), dtype=np.bool_)
+        for part, rows, raw in self._unpacked(observations):
+            mask[rows] = part.informative(raw)
+        return mask
+
+    def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
+        """As each part says."""
+        return self._each(observations, lambda part, raw: part.evidence(raw))
+
+    def values(self, observations: Observations) -> npt.NDArray[np.float32]:
+        """As each part says."""
+        return self._each(observations, lambda part, raw: part.values(raw))
+
+    def _each(self, observations: Observations, what: Any) -> npt.NDArray[np.float32]:
+        table = np.zeros((len(observations), self.num_classes), dtype=np.float32)
+        for part, rows, raw in self._unpacked(observations):
+            table[rows] = what(part, raw)
+        return table
+
+    # ── judging ──
+
+    def judges(self, observations: Observations) -> npt.NDArray[np.bool_]:
+        """Rows of the first part that can: an estimate has one set of moments."""
+        judge = next((number for number, part in enumerate(self.parts) if part.can_judge), len(self.parts))
+        return np.asarray(observations[:, 0] == judge)
+
+    def judging(self, observations: Observations) -> tuple[Mechanism, Observations]:
+        """The part's own mechanism and observations."""
+        found = list(self._unpacked(observations))
+        if len(found) != 1 or not found[0][0].can_judge:
+            raise NoMomentsError("these rows were released by mechanisms that cannot judge together.")
+        return found[0][0], found[0][2]
+
+    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> NoReturn:
+        """Only parts have one."""
+        raise NoMomentsError("a joint release judges by one of its parts; see `judging`.")
+
+    def moments(self) -> Moments:
+        """Only parts have them."""
+        raise NoMomentsError("a joint release judges by one of its parts; see `judging`.")
+
+    # ── description ──
+
+    def information(self, prior: npt.ArrayLike | None = None) -> NoReturn:
+        """Differs from row to row."""
+        raise InputError("what a row of a joint release carries depends on its part.")
+
+    def describe(self) -> str:
+        """In a few words."""
+        return "; ".join(f"{part.name}: {part.describe()}" for part in self.parts)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parts."""
+        return {"parts": [part.to_json() for part in self.parts]}
+
+    @classmethod
+    def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> NoReturn:
+        """A joint release is never a file."""
+        raise InputError("a joint release is made of release files, and is no file itself.")

@@ -1,0 +1,61 @@
+"""Several releases of different rows of one data set, as one: how the stages of a staged method are trained on together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp.errors import InputError
+from labeldp.mechanisms.joint import Joint
+from labeldp.release.core import Release
+
+
+def join_releases(releases: Sequence[Release]) -> Release:
+    """One release of all their rows, in this order. One alone is returned as it is.
+
+    Rows must be different ones. Each label was then released once, and the certificate is the dearest one's, not the sum.
+    """
+    if not releases:
+        raise InputError("there is no release to join.")
+    if len(releases) == 1:
+        return releases[0]
+    first = releases[0]
+    for other in releases[1:]:
+        _check_same_kind(first, other)
+    mechanism = Joint(first.mechanism.num_classes, tuple(release.mechanism for release in releases))
+    parts = [mechanism.packed(number, release.observations) for number, release in enumerate(releases)]
+    ids = pa.concat_arrays([_arrow_ids(release) for release in releases])
+    if len(ids.unique()) != len(ids):
+        raise InputError(
+            "some rows are in several of these releases: joined are releases of different rows, so that each label was paid for once."
+        )
+    header = {
+        **first.header,
+        "mechanism": mechanism.to_json(),
+        "rows": len(ids),
+        "first_row": 0,
+        "shuffled": any(release.header["shuffled"] for release in releases),
+        "insecure": next((release.insecure for release in releases if release.insecure), None),
+    }
+    checksum = hashlib.sha256("".join(release.checksum for release in releases).encode()).hexdigest()
+    return Release(header, mechanism, ids, np.concatenate(parts), checksum)
+
+
+def _arrow_ids(release: Release) -> pa.Array:
+    return release.arrow_ids if release.arrow_ids is not None else pa.array(release.ids)
+
+
+def _check_same_kind(first: Release, other: Release) -> None:
+    for name in ("data_set", "label", "label_names", "ids"):
+        if first.header[name] != other.header[name]:
+            raise InputError(
+                f"these releases cannot be joined: they differ in {name.replace('_', ' ')} ({first.header[name]!r} and "
+                f"{other.header[name]!r}). Joined are releases of different rows of one data set."
+            )
+    if _arrow_ids(first).type != _arrow_ids(other).type:
+        raise InputError(
+            f"these releases cannot be joined: the ids of one are {_arrow_ids(first).type}, of the other {_arrow_ids(other).type}."
+        )
