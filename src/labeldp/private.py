@@ -88,6 +88,15 @@ class PrivateLabels:
         part.__codes = self.__codes[start:stop]
         return part
 
+    def take(self, positions: npt.NDArray[np.integer[Any]]) -> PrivateLabels:
+        """These rows, still wrapped; no copy where they follow one another."""
+        if len(positions) and int(positions[-1]) - int(positions[0]) + 1 == len(positions):
+            return self.slice(int(positions[0]), int(positions[-1]) + 1)
+        part = object.__new__(PrivateLabels)
+        part.num_classes = self.num_classes
+        part.__codes = self.__codes[positions]
+        return part
+
     def __len__(self) -> int:
         return len(self.__codes)
 

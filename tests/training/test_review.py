@@ -335,7 +335,7 @@ def test_ids_that_spell_the_class_are_not_released(tmp_path, cli):
         (("--insecure-seed", "2"), "--insecure-seed goes with --dataset"),
         (("--cutout", "4"), "are for images"),
         (("--folds", "3", "--holdout", "0.2"), "leave out --holdout"),
-        (("--release", "other.parquet"), "takes one --release"),
+        (("--release", "other.parquet"), "no release file other.parquet"),
         (("--weight-decay", "-1"), "not negative"),
         (("--threads", "0"), "at least 1"),
         (

@@ -40,12 +40,13 @@ def find(names: Any, among: Any, where: str) -> Numbers:
 def places_in_release(release: Release, canaries: Canaries) -> Numbers:
     """Where each canary is in the release; −1 where it is not."""
     _check_same_data(release, canaries)
-    first, ids = int(release.header["first_row"]), release.arrow_ids
-    if canaries.ids is not None and ids is not None:
-        found = find(canaries.ids, ids, "the release")
-    elif release.header.get("shuffled"):
+    first, ids, by_number = int(release.header["first_row"]), release.arrow_ids, release.header["ids"] is None
+    names = canaries.rows if by_number else canaries.ids
+    if names is not None and ids is not None:
+        found = find(names, ids, "the release")
+    elif release.header.get("shuffled") or release.header.get("chosen_by_id"):
         raise InputError(
-            "the rows of this release are shuffled, and the canaries have no ids to find them by: plant with --id."
+            "the rows of this release are shuffled, or some were left out, and the canaries have no ids to find them by: plant with --id."
         )
     else:  # rows in the order of their source
         found = canaries.rows - first

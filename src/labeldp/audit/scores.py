@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.places import find
 from labeldp.errors import InputError
+from labeldp.release.probabilities import read_probabilities
 
 if TYPE_CHECKING:
     from labeldp.data.features import Features
@@ -107,17 +107,11 @@ def read_scores(path: Path, canaries: Canaries, *, logits: bool = False) -> Scor
 
     .npy: in the order of the data set. Parquet, as `labeldp predict` writes it: joined by id; where the rows have no ids, by row number.
     """
-    if path.suffix == ".npy":
-        try:
-            values = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise InputError(f"there is no file {path}.") from None
-        except (OSError, ValueError, EOFError):
-            raise InputError(f"{path} is not a NumPy array of numbers.") from None
-        table = checked_probabilities(values, logits=logits)
+    read = read_probabilities(path)
+    ids, about = read.ids, read.about
+    table = checked_probabilities(read.values, logits=logits)
+    if ids is None:
         return Scores(table, by_row_number(table, canaries))
-    ids, values, about = _from_parquet(path)
-    table = checked_probabilities(values, logits=logits)
     release = about.get("release") if isinstance(about.get("release"), str) else None
     if canaries.ids is None or about.get("named") is False:
         if not np.array_equal(ids.to_numpy(zero_copy_only=False), np.arange(len(ids))):
@@ -131,27 +125,3 @@ def read_scores(path: Path, canaries: Canaries, *, logits: bool = False) -> Scor
             f"{int((places < 0).sum()):,} of the {len(canaries):,} canaries are not in {path}: ask for the probabilities of all rows."
         )
     return Scores(table, places, ids, release)
-
-
-def _from_parquet(path: Path) -> tuple[Any, npt.NDArray[Any], dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-        lists = table.column("probabilities").combine_chunks()
-        ids = table.column("id").combine_chunks()
-        if lists.null_count or pc.count_distinct(pc.list_value_length(lists)).as_py() != 1:
-            raise InputError(f"the lists of probabilities in {path} must all be there and of one length.")
-        values = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
-        about = json.loads((table.schema.metadata or {}).get(b"labeldp", b"{}"))
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}.") from None
-    except (pa.ArrowException, OSError, KeyError, ValueError, AttributeError):
-        raise InputError(
-            f"{path} is no file of probabilities: .npy, or Parquet as `labeldp predict` writes it."
-        ) from None
-    return ids, values, about if isinstance(about, dict) else {}

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 class TrainingProgress:
     """`step` after each step, `epoch` after each epoch. Nothing is printed where `shown` is false."""
 
-    def __init__(self, epochs: int, shown: bool = True) -> None:
+    def __init__(self, epochs: int = 0, shown: bool = True) -> None:
         self._epochs, self._shown = epochs, shown
         console = Console(stderr=True)
         self._bar: Progress | None = None
@@ -41,6 +41,10 @@ class TrainingProgress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def begin(self, epochs: int) -> None:
+        """A training of so many epochs follows."""
+        self._epochs, self._start = epochs, None
 
     def step(self, done: int, of: int) -> None:
         """So many steps of so many are done."""

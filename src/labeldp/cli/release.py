@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from labeldp.cli.options import ClassesOption, DeltaOption, JsonOption, LedgerOption, PriorOption, read_prior, read_span
+from labeldp.cli.options import ClassesOption, DeltaOption, JsonOption, LedgerOption, PriorOption, read_prior
 from labeldp.cli.output import guarantee_text, print_facts, print_json
 from labeldp.errors import InputError
 
@@ -50,7 +50,20 @@ def command(
     prior: PriorOption = None,
     rows: Annotated[
         str | None,
-        typer.Option("--rows", rich_help_panel="Rows", help="Release only rows a:b of the file (from 0, b excluded)."),
+        typer.Option(
+            "--rows",
+            rich_help_panel="Rows",
+            help="Release only rows a:b of the file (from 0, b excluded), a random part of them by id (1/2, 2/2), or those whose ids a file names.",
+        ),
+    ] = None,
+    public_prior: Annotated[
+        Path | None,
+        typer.Option(
+            "--public-prior",
+            rich_help_panel="Rows",
+            readable=False,
+            help="Class probabilities by row (`labeldp predict --out`) from a model that did not see these labels: each row then gets the most informative channel for its own prior, or with --mechanism response RRWithPrior.",
+        ),
     ] = None,
     shuffle: Annotated[
         bool, typer.Option("--shuffle", rich_help_panel="Rows", help="Write the rows in a random order (needs --id).")
@@ -110,6 +123,7 @@ def command(
     Example: labeldp release visits.csv --label bought --classes no,yes --id visit --epsilon 1 --out released.parquet
     """
     from labeldp.release.files import ReleaseOptions, release_file
+    from labeldp.release.rows import read_rows
 
     if (budget_gaussian is None) != (budget_delta is None):
         raise InputError("--budget-gaussian and --budget-delta go together: a Gaussian cost is an ε at a δ.")
@@ -121,7 +135,7 @@ def command(
         out,
         ReleaseOptions(
             label=label, classes=declared, epsilon=epsilon, id_column=id_column, data_set=data_set, ledger=ledger,
-            mechanism=mechanism, delta=delta, prior=read_prior(prior, declared), rows=read_span(rows), shuffle=shuffle,
+            mechanism=mechanism, delta=delta, prior=read_prior(prior, declared), public_prior=public_prior, rows=read_rows(rows, id_column), shuffle=shuffle,
             budget=budget,
             budget_gaussian=None if budget_gaussian is None or budget_delta is None else (budget_gaussian, budget_delta),
             raise_budget=raise_budget, again=again, insecure_seed=insecure_seed, insecure_no_privacy=insecure_no_privacy,

@@ -34,6 +34,8 @@ def command(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="With --dataset: the ε to spend on each label.", rich_help_panel=_EXPERIMENT)] = None,
     mechanism: Annotated[str | None, typer.Option("--mechanism", help="With --dataset: as for release, or none.", rich_help_panel=_EXPERIMENT)] = None,
     delta: DeltaOption = None,
+    stages: Annotated[int, typer.Option("--stages", help="With --dataset: release the rows in so many parts, each with the earlier parts' model as its public prior (LP-MST).", rich_help_panel=_EXPERIMENT)] = 1,
+    stage_epochs: Annotated[int | None, typer.Option("--stage-epochs", help="With --stages: epochs of all models but the last. Default: --epochs.", rich_help_panel=_EXPERIMENT)] = None,
     insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="With --dataset: repeatable noise.", rich_help_panel=_EXPERIMENT)] = None,
     preset: Annotated[str | None, typer.Option("--preset", help="A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100.", rich_help_panel=_EXPERIMENT)] = None,
     canaries: Annotated[int | None, typer.Option("--canaries", help="With --dataset: plant so many labels, and audit the model and the release for them.", rich_help_panel=_EXPERIMENT)] = None,
@@ -105,75 +107,97 @@ def command(
         raise InputError(
             "--candidates is the number of labels that each of the --canaries is drawn from; say how many."
         )
-    columns: tuple[str, ...] = ()
-    with joined() as world:
-        if dataset is not None:
-            if releases or features is not None:
-                raise InputError("--dataset brings its own features and labels; leave out --release and --features.")
-            from labeldp.training.experiment import Planting, released
+    if stage_epochs is not None and stages == 1:
+        raise InputError("--stage-epochs is for the models of earlier stages; say how many --stages.")
+    if canaries is not None and folds is not None:
+        raise InputError("--canaries and --folds do not go together: a canary must be trained on.")
+    if stages != 1 and (folds is not None or delta is not None or select != "last"):
+        raise InputError("--stages does not go with --folds, --delta or --select best.")
 
-            if canaries is not None and folds is not None:
-                raise InputError("--canaries and --folds do not go together: a canary must be trained on.")
-            many = 2 if candidates is None else candidates
-            planting = Planting(canaries, many, share, seed) if canaries is not None else None
-            loaded, values, public_test = released(
-                dataset, data, out, mechanism, epsilon, delta, insecure_seed, world, planting
-            )
-            if canaries is not None and world.first:
-                _warn_of_many(canaries / len(loaded))
-        elif (
-            odd := _given(epsilon=epsilon, mechanism=mechanism, delta=delta, insecure_seed=insecure_seed, data=data)
-        ) is not None:
-            raise InputError(f"{odd} goes with --dataset; a release was made already, and says itself what it cost.")
-        elif canaries is not None:
-            raise InputError(
-                "--canaries is for --dataset; in your own labels the owner plants them: labeldp canaries plant."
-            )
-        elif not releases or features is None:
-            raise InputError("name --release and --features, or a --dataset for an experiment.")
-        else:
-            loaded, values, columns, public_test = _own(
-                releases, features, id_column, image_size, test_features, test_labels
-            )
+    def make_job(
+        loaded: Any, values: Any, columns: tuple[str, ...] = (), epochs: int | None = epochs, share: float = share
+    ) -> Job:
         if values.ndim != 4 and (randaugment or cutout):
             raise InputError("--randaugment and --cutout are for images; these features are none.")
         name = model or ("fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear")
-        changes = {
-            "epochs": epochs, "batch_size": batch_size, "accumulate": accumulate, "learning_rate": learning_rate,
-            "weight_decay": weight_decay, "average": average, "prior": prior, "denoise": denoise, "randaugment": randaugment, "cutout": cutout, "seed": seed,
-        }  # fmt: skip
         usual = default_recipe(name, loaded.mechanism.num_classes) if row is None else row.recipe
         if fixmatch:
             size = values.shape[-1] if values.ndim == 4 else 32
             usual = fixmatch_recipe(name, loaded.mechanism.num_classes, size=size)
-        recipe = changed(usual, **changes)
-        job = Job(
-            loaded,
-            values,
-            name,
-            recipe,
-            # A release that cannot judge keeps no row from training, unless it is told to.
-            0.0 if holdout is None and not loaded.mechanism.judges(loaded.observations).any() else share,
-            select,
-            patience,
-            columns=columns,
-            canary_share=canary_share,
+        recipe = changed(
+            usual, epochs=epochs, batch_size=batch_size, accumulate=accumulate, learning_rate=learning_rate, weight_decay=weight_decay,
+            average=average, prior=prior, denoise=denoise, randaugment=randaugment, cutout=cutout, seed=seed,
+        )  # fmt: skip
+        # A release that cannot judge keeps no row from training, unless it is told to.
+        judged = holdout is not None or loaded.mechanism.judges(loaded.observations).any()
+        return Job(
+            loaded, values, name, recipe, share if judged else 0.0, select, patience, columns=columns, canary_share=canary_share,
             machine=Machine(device, dtype, compile_model),
-        )
+        )  # fmt: skip
+
+    with joined() as world, TrainingProgress(shown=world.first) as shown:
         note = _noting(out) if tensorboard and world.first else None
-        with TrainingProgress(recipe.epochs, shown=world.first) as shown:
 
-            def progress(metrics: dict[str, Any]) -> None:
-                shown.epoch(metrics)
-                if note is not None:
-                    note(metrics)
+        def progress(metrics: dict[str, Any]) -> None:
+            shown.epoch(metrics)
+            if note is not None:
+                note(metrics)
 
+        if dataset is not None and (releases or features is not None):
+            raise InputError("--dataset brings its own features and labels; leave out --release and --features.")
+        if dataset is None:
+            odd = _given(
+                epsilon=epsilon, mechanism=mechanism, delta=delta, insecure_seed=insecure_seed, data=data,
+                stages=None if stages == 1 else stages,
+            )  # fmt: skip
+            if odd is not None:
+                raise InputError(
+                    f"{odd} goes with --dataset; a release was made already, and says itself what it cost."
+                )
+            if canaries is not None:
+                raise InputError(
+                    "--canaries is for --dataset; in your own labels the owner plants them: labeldp canaries plant."
+                )
+            if not releases or features is None:
+                raise InputError("name --release and --features, or a --dataset for an experiment.")
+            loaded, values, columns, public_test = _own(
+                releases, features, id_column, image_size, test_features, test_labels
+            )
+            job = make_job(loaded, values, columns)
+        else:
+            from labeldp.training.experiment import Planting, released
+            from labeldp.training.job import holding_out
+            from labeldp.training.staged import Dealing, Staged
+
+            dealing = Dealing(stages, share, seed) if stages != 1 else None
+            planting = None
+            if canaries is not None:
+                trained_on = dealing.trained_on if dealing else lambda rows: holding_out(rows, share, seed)[1]
+                planting = Planting(canaries, 2 if candidates is None else candidates, trained_on)
+            if dealing is None:
+                loaded, values, public_test = released(
+                    dataset, data, out, mechanism, epsilon, delta, insecure_seed, world, planting
+                )
+                job = make_job(loaded, values)
+        if dataset is not None and dealing is not None:
+
+            def stage(loaded: Any, values: Any, held_out: float, last: bool) -> Job:
+                job = make_job(loaded, values, epochs=epochs if last else stage_epochs or epochs, share=held_out)
+                shown.begin(job.recipe.epochs)
+                return job
+
+            experiment = Staged(out, dataset, data, mechanism, epsilon, dealing, stage, insecure_seed, planting, world)
+            job, summary = experiment.run(progress, shown.step)
+        else:
+            shown.begin(job.recipe.epochs)
             if folds is None:
                 summary = train(job, out, public_test=public_test, progress=progress, on_step=shown.step, world=world)
             else:
                 summary = cross_fit(
                     job, out, folds, public_test=public_test, progress=progress, on_step=shown.step, world=world
                 )
+    if canaries is not None and world.first:
+        _warn_of_many(canaries / len(job.release))
     if not world.first:
         return
     if canaries is not None:
@@ -211,7 +235,12 @@ def _noting(out: Path) -> Any:
 
 
 def _own(
-    releases: list[Path], features: Path, id_column: str | None, image_size: int | None, test: Path | None, labels: Path | None
+    releases: list[Path],
+    features: Path,
+    id_column: str | None,
+    image_size: int | None,
+    test: Path | None,
+    labels: Path | None,
 ) -> tuple[Any, Any, tuple[str, ...], Any]:
     """A release, features in its order with their columns, and a public test set if there is one."""
     from labeldp.data.features import read_features

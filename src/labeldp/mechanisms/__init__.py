@@ -9,6 +9,7 @@ from labeldp.mechanisms.base import Guarantee, Mechanism, Moments
 from labeldp.mechanisms.gaussian import Gaussian
 from labeldp.mechanisms.laplace import Laplace
 from labeldp.mechanisms.none import NoPrivacy
+from labeldp.mechanisms.prior import PriorAware
 from labeldp.mechanisms.response import RandomizedResponse
 from labeldp.mechanisms.subset import SubsetSelection
 from labeldp.mechanisms.unary import UnaryEncoding
@@ -16,13 +17,22 @@ from labeldp.mechanisms.votes import PateAnswers
 from labeldp.private import check_num_classes
 
 __all__ = [
-    "BY_NAME", "Gaussian", "Guarantee", "Laplace", "Mechanism", "Moments", "NoPrivacy", "PateAnswers", "RandomizedResponse",
-    "SubsetSelection", "UnaryEncoding", "mechanism_from_json",
+    "BY_NAME", "Gaussian", "Guarantee", "Laplace", "Mechanism", "Moments", "NoPrivacy", "PateAnswers", "PriorAware",
+    "RandomizedResponse", "SubsetSelection", "UnaryEncoding", "mechanism_from_json",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Mechanism]] = {
     cls.name: cls
-    for cls in (RandomizedResponse, SubsetSelection, UnaryEncoding, Laplace, Gaussian, NoPrivacy, PateAnswers)
+    for cls in (
+        RandomizedResponse,
+        SubsetSelection,
+        UnaryEncoding,
+        Laplace,
+        Gaussian,
+        NoPrivacy,
+        PateAnswers,
+        PriorAware,
+    )
 }
 
 

@@ -16,7 +16,7 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.base import Observations
 from labeldp.pate.ballots import Ballots
-from labeldp.release.make import Made, make_release
+from labeldp.release.make import Made, Observe, make_release
 from labeldp.release.place import place_file
 from labeldp.release.source import Source
 
@@ -54,13 +54,13 @@ def release_answers(
         raise InputError("these votes are about other rows, or about one row twice.")
     mechanism.check_votes(ballots.votes)  # before anything is charged
 
-    def draw(entropy: Entropy, record: ReleaseRecord) -> Observations:
+    def draw(entropy: Entropy, record: ReleaseRecord) -> Observe:
         answered = mechanism.answer(ballots.votes, entropy)
         if mechanism.sanitising is not None and sanitised is not None:
             _sanitise(mechanism, ballots, answered, sanitised_path(sanitised, record), entropy)
         everywhere = np.full(rows, mechanism.num_classes + 1, dtype=answered.dtype)
         everywhere[ballots.rows] = answered
-        return everywhere
+        return lambda labels, first: everywhere[first : first + len(labels)]
 
     return make_release(
         source, mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, selected=(0, rows),

@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.audit.canaries import Canaries
 from labeldp.data.bundled import load
 from labeldp.data.features import read_features
 from labeldp.errors import InputError
+from labeldp.pate.planted import planted
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.files import data_set_of, refuse_telling_ids
@@ -37,6 +39,7 @@ class Material:
     ledger: Path | None
     ids: tuple[str, ...] | None = None
     test: tuple[npt.NDArray[Any], npt.NDArray[np.int64]] | None = None
+    canaries: Canaries | None = None  # planted among the labels, for an audit
 
     def digest(self, key: bytes) -> str:
         """Whose labels, and which: votes belong to these and to no others."""
@@ -59,6 +62,8 @@ class Origin:
     data_set: str | None = None
     ledger: str | None = None
     first: int | None = None  # of a bundled data set, only the first so many rows
+    canaries: int | None = None  # so many labels of a bundled data set are planted
+    candidates: int | None = None
 
     def read(self, owner: Path) -> Material:
         """Read and check everything. `owner` is the private folder: a bundled data set has its ledger there."""
@@ -72,11 +77,25 @@ class Origin:
                     f"--first is from 1 to the {len(bundle.labels):,} rows of {self.dataset}; got {rows:,}."
                 )
             labels = bundle.labels.slice(0, rows)
-            source = ArraySource(labels, Classes(labels.num_classes, bundle.label_names))
+            canaries = None
+            if self.canaries is not None:
+                canaries = planted(owner, labels, self.dataset, self.canaries, self.candidates or 2)
+                labels = canaries.plant(labels)
+            source = ArraySource(
+                labels,
+                Classes(labels.num_classes, bundle.label_names),
+                planting=canaries.planting if canaries is not None else None,
+            )
             test = (bundle.test_features, bundle.test_labels)
-            return Material(source, labels, bundle.features[:rows], self.dataset, owner / LEDGER, test=test)
+            return Material(
+                source, labels, bundle.features[:rows], self.dataset, owner / LEDGER, test=test, canaries=canaries
+            )
         if self.first is not None:
             raise InputError("--first is for a bundled data set; of your own, give the rows you mean.")
+        if self.canaries is not None:
+            raise InputError(
+                "--canaries is for --dataset; in your own labels plant them first: labeldp canaries plant."
+            )
         if self.features is None or self.labels is None or self.label is None or self.classes is None:
             raise InputError("name a --dataset, or your own --features with --labels, --label and --classes.")
         table = open_table(Path(self.labels))

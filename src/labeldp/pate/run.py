@@ -28,6 +28,7 @@ from labeldp.pate.answers import release_answers, sanitised_path
 from labeldp.pate.ballots import Ballots
 from labeldp.pate.frozen import frozen_features
 from labeldp.pate.material import Material
+from labeldp.pate.planted import audited
 from labeldp.pate.students import Progress as StudentProgress
 from labeldp.pate.students import StudentPlan, spread, train_students
 from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_same_labels, vote
@@ -159,6 +160,11 @@ class Stages:
             "release": answers.checksum,
             "held_out": None if held_out is None else _about(held_out[0]),
         }
+        if self.material.canaries is not None:
+            first = self.folder / f"{plan.name}-1"
+            summary["audit"] = audited(
+                self.material.canaries, answers, first, features[: self.rows], machine, plan.model
+            )
         if answers.mechanism.sanitising is not None:
             summary["data_dependent"] = RunFolder(self.folder).read(SANITISED)
         name = "summary.json" if plan.name == "student" else f"summary-{plan.name}.json"

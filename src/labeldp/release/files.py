@@ -22,7 +22,8 @@ from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
 from labeldp.release.hashing import is_id
-from labeldp.release.make import Made, make_release
+from labeldp.release.make import Draw, Made, make_release
+from labeldp.release.rows import Selection, Span
 from labeldp.release.source import TableSource
 from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
 
@@ -40,7 +41,8 @@ class ReleaseOptions:
     mechanism: str | None = None
     delta: float | None = None
     prior: Sequence[float] | None = None
-    rows: tuple[int, int] | None = None
+    public_prior: Path | None = None
+    rows: Selection | tuple[int, int] | None = None
     shuffle: bool = False
     budget: float | None = None
     budget_gaussian: tuple[float, float] | None = None
@@ -52,7 +54,8 @@ class ReleaseOptions:
 
 def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, Any]:
     """Release one file's labels into another; return a summary of what was done (see `labeldp release --json`)."""
-    mechanism = _mechanism(options)
+    if options.public_prior is None:
+        mechanism = _mechanism(options)
     table = open_table(labels)
     source = TableSource(table, options.label, options.classes, options.id_column)
     refuse_telling_ids(table, options.id_column, options.classes)
@@ -64,11 +67,17 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         budget_gaussian=options.budget_gaussian,
         raise_budget=options.raise_budget,
     )
+    selected = Span(*options.rows) if isinstance(options.rows, tuple) else options.rows
+    draw: Draw | None = None
+    about: dict[str, Any] | None = None
+    warnings: list[str] = []
+    if options.public_prior is not None:
+        mechanism, draw, about, warnings = _with_prior(options, source, selected, entropy)
     made = make_release(
         source, mechanism, data_set=name, ledger=ledger, entropy=entropy, again=options.again, shuffle=options.shuffle,
-        selected=options.rows, out=out,
+        selected=selected, out=out, draw=draw, about=about,
     )  # fmt: skip
-    warnings = list(made.warnings)
+    warnings += made.warnings
     if made.data_set.fingerprint.by == "name":
         warnings.append(NAME_ALONE.format(name))
     return {
@@ -146,6 +155,22 @@ def _mechanism(options: ReleaseOptions) -> Mechanism:
         delta=options.delta,
         prior=options.prior,
     )
+
+
+def _with_prior(
+    options: ReleaseOptions, source: TableSource, selected: Selection | None, entropy: Entropy
+) -> tuple[Mechanism, Draw, dict[str, Any], list[str]]:
+    """Each row's own channel, by its public prior."""
+    from labeldp.release.prior import PublicPrior
+
+    assert options.public_prior is not None
+    if options.epsilon is None:
+        raise InputError("--epsilon is missing: how much privacy may each label cost? A typical value is 1 to 8.")
+    if options.prior is not None or options.delta is not None:
+        raise InputError("--public-prior has a prior for each row, and a pure ε; leave out --prior and --delta.")
+    prior = PublicPrior.read(options.public_prior)
+    mechanism, draw, about = prior.prepared(source, selected, options.epsilon, options.mechanism, entropy)
+    return mechanism, draw, about, list(prior.warnings)
 
 
 def _budget(made: Made, options: ReleaseOptions) -> dict[str, Any]:

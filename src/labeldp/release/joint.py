@@ -37,6 +37,8 @@ def join_releases(releases: Sequence[Release]) -> Release:
         "mechanism": mechanism.to_json(),
         "rows": len(ids),
         "first_row": 0,
+        "chosen_by_id": True,
+        "public_priors": [release.header["public_prior"] for release in releases if "public_prior" in release.header],
         "shuffled": any(release.header["shuffled"] for release in releases),
         "insecure": next((release.insecure for release in releases if release.insecure), None),
     }

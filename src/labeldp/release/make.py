@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
+
+import pyarrow as pa
 
 from labeldp.accounting.book import COMPLETE, DELIVERED, LOST, PUBLISHED, DataSet, ReleaseRecord
 from labeldp.accounting.filter import Request, check_name
@@ -26,6 +28,7 @@ from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError, InputError, LedgerError, LostReleaseError, UnfinishedError
 from labeldp.mechanisms import Mechanism
 from labeldp.mechanisms.base import Observations
+from labeldp.private import PrivateLabels
 from labeldp.release import format as files
 from labeldp.release.place import (
     explain,
@@ -37,9 +40,15 @@ from labeldp.release.place import (
     sync_folder,
     temporary_beside,
 )
+from labeldp.release.rows import Positions, Selection
 from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey
 from labeldp.release.statement import check_statable, familiar_ids, header_for, request_for
+
+# From some rows' labels, and the position of the first in the release, to what is observed of them.
+Observe: TypeAlias = Callable[[PrivateLabels, int], Observations]
+
+Draw: TypeAlias = Callable[[Entropy, ReleaseRecord], Observe]
 
 _PIECE_BYTES = 1 << 24
 _METADATA_BYTES = 1 << 20  # room for footers and row-group headers, beside the rows themselves
@@ -66,13 +75,15 @@ def make_release(
     entropy: Entropy,
     again: str | None = None,
     shuffle: bool = False,
-    selected: tuple[int, int] | None = None,
+    selected: Selection | tuple[int, int] | None = None,
     out: Path | None = None,
-    draw: Callable[[Entropy, ReleaseRecord], Observations] | None = None,
+    draw: Draw | None = None,
+    about: dict[str, Any] | None = None,
 ) -> Made:
     """Release the source's labels (of rows `selected`) once, through the ledger; deliver to `out` if it is given.
 
-    `draw` is for mechanisms that do not observe labels row by row: once everything is charged it returns the observations of all rows.
+    `draw` is for mechanisms that need more than labels: once everything is charged it returns how to observe rows. `about` is said in
+    the file, and a request with another `about` is another request.
     """
     check_name(data_set)
     if shuffle and source.id_column is None:
@@ -84,7 +95,7 @@ def make_release(
         stamp = source.stamp()
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
         delivered = _stated(out) if out is not None else None
-        request = request_for(source, mechanism, survey, data_set, entropy, again, shuffle, delivered)
+        request = request_for(source, mechanism, survey, data_set, entropy, again, shuffle, delivered, about)
         check_statable(source, mechanism, survey, data_set, shuffle)
         earlier = _look(ledger, request)
         done = earlier is not None and earlier.reached(PUBLISHED)
@@ -101,9 +112,10 @@ def make_release(
             )  # fmt: skip
             if not record.reached(PUBLISHED):
                 header = header_for(
-                    source, mechanism, survey, record, made.data_set.budget_json(), book.ledger, shuffle
+                    source, mechanism, survey, record, made.data_set.budget_json(), book.ledger, shuffle, about
                 )
-                parts = _observed(source, survey, entropy, mechanism if draw is None else draw(entropy, record))
+                observe = _by_row(mechanism, entropy) if draw is None else draw(entropy, record)
+                parts = _observed(source, survey, observe, mechanism.observation_bytes)
                 if shuffle:
                     parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
                 checksum = _write(scratch / "release", header, mechanism, survey.id_type, parts)
@@ -127,7 +139,7 @@ def make_release(
 
 def check_release(
     source: Source, mechanism: Mechanism, *, data_set: str, ledger: Ledger, entropy: Entropy, again: str | None = None,
-    selected: tuple[int, int] | None = None,
+    selected: Selection | tuple[int, int] | None = None,
 ) -> None:  # fmt: skip
     """Raise what `make_release` would raise now; for those who put much work into it first. Nothing is charged."""
     check_name(data_set)
@@ -212,8 +224,7 @@ def _check_not_rolled_back(ledger: Ledger) -> None:
 
 def _size(survey: Survey, mechanism: Mechanism) -> int:
     """The uncompressed size of the file."""
-    rows = survey.stop - survey.start
-    return rows * (mechanism.observation_bytes + 8) + survey.id_bytes + _METADATA_BYTES
+    return len(survey.rows) * (mechanism.observation_bytes + 8) + survey.id_bytes + _METADATA_BYTES
 
 
 def _check_out(out: Path, ledger: Ledger) -> None:
@@ -264,23 +275,28 @@ def _partial(kept: Path) -> Path:
     return kept.with_suffix(".partial")
 
 
-def _observed(source: Source, survey: Survey, entropy: Entropy, how: Mechanism | Observations) -> Iterator[Part]:
-    """Ids and observations: drawn from labels piece by piece, or drawn already for all rows."""
-    row = 0
+def _by_row(mechanism: Mechanism, entropy: Entropy) -> Observe:
+    return lambda labels, first: mechanism.observe_uncharged(labels, entropy)
+
+
+def _observed(source: Source, survey: Survey, observe: Observe, width: int) -> Iterator[Part]:
+    """Ids and observations, piece by piece."""
+    row = done = 0
+    # Observations may be far wider than labels: what is held at a time is bounded by their bytes.
+    step = max(1, _PIECE_BYTES // width)
     for batch in source.batches():
-        low = max(0, survey.start - row)
-        high = min(len(batch.labels), survey.stop - row)
+        chosen = survey.selection.among(batch.ids, row, len(batch.labels))
         row += len(batch.labels)
-        # Observations may be far wider than labels: what is held at a time is bounded by their bytes.
-        step = max(1, _PIECE_BYTES // how.observation_bytes) if isinstance(how, Mechanism) else max(1, high)
-        for start in range(low, high, step):
-            stop = min(start + step, high)
-            ids = batch.ids[start:stop] if batch.ids is not None else None
-            if isinstance(how, Mechanism):
-                yield ids, how.observe_uncharged(batch.labels.slice(start, stop), entropy)
-            else:
-                first = row - len(batch.labels) - survey.start
-                yield ids, how[first + start : first + stop]
+        for start in range(0, len(chosen), step):
+            piece = chosen[start : start + step]
+            ids = None if batch.ids is None else _take(batch.ids, piece)
+            yield ids, observe(batch.labels.take(piece), done)
+            done += len(piece)
+
+
+def _take(ids: Any, piece: Positions) -> Any:
+    first, last = int(piece[0]), int(piece[-1])
+    return ids[first : last + 1] if last - first + 1 == len(piece) else ids.take(pa.array(piece))
 
 
 def _finish_rename(made: Made) -> None:

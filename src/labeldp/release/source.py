@@ -22,6 +22,7 @@ from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts, is_id
 from labeldp.release.place import explain, sync_folder
+from labeldp.release.rows import Selection, Span
 from labeldp.release.tables import Table, stated_planting
 
 _ARRAY_BATCH = 1 << 20
@@ -40,8 +41,8 @@ class Batch:
 class Survey:
     """What is public about a source, known once all of its rows have been checked."""
 
-    start: int
-    stop: int
+    selection: Selection
+    first_row: int
     fingerprint: Fingerprint
     rows: Rows
     id_type: Any | None
@@ -64,22 +65,26 @@ class Source(ABC):
         """Something that changes when the source does: it is read twice, and must be the same both times."""
         return ()
 
-    def survey(self, key: bytes, *, folder: Path, scratch: Path, selected: tuple[int, int] | None = None) -> Survey:
-        """Check every row, fingerprint the source, and note which rows are `selected` (default: all).
+    def survey(
+        self, key: bytes, *, folder: Path, scratch: Path, selected: Selection | tuple[int, int] | None = None
+    ) -> Survey:
+        """Check every row, fingerprint the source, and note which rows are `selected` (a span of row numbers; default: all).
 
         Sorted hashes of ids go to `folder`, by way of `scratch`.
         """
         try:
-            return self._survey(key, folder, scratch, selected)
+            return self._survey(key, folder, scratch, Span(*selected) if isinstance(selected, tuple) else selected)
         except OSError as error:  # of the scratch files; a source explains its own
             raise explain(scratch, error) from None
 
-    def _survey(self, key: bytes, folder: Path, scratch: Path, selected: tuple[int, int] | None) -> Survey:
+    def _survey(self, key: bytes, folder: Path, scratch: Path, selected: Selection | None) -> Survey:
         with_ids = self.id_column is not None
+        if selected is not None and selected.by_id and not with_ids:
+            raise InputError("rows are chosen by id here: name the column that holds ids with --id.")
         columns: dict[str, ColumnHasher] = {}
         hasher = IdHasher(key)
         everything, wanted = HashSorter(scratch / "all.u64"), HashSorter(scratch / "selected.u64")
-        count = id_bytes = 0
+        count = found = id_bytes = 0
         id_type = None
         for batch in self.batches(others=True):
             if batch.others is not None:
@@ -91,17 +96,21 @@ class Source(ABC):
                 hashes = hasher.add(_checked_ids(batch.ids, count))
                 everything.add(hashes)
                 if selected is not None:
-                    wanted.add(hashes[max(0, selected[0] - count) : max(0, selected[1] - count)])
+                    chosen = selected.among(batch.ids, count, len(batch.labels))
+                    wanted.add(hashes[chosen])
+                    found += len(chosen)
             count += len(batch.labels)
         if count == 0:
             raise InputError("there are no labels: the input has no rows.")
-        start, stop = selected or (0, count)
-        if not 0 <= start < stop <= count:
-            raise InputError(f"rows {start}:{stop} are not among the {count:,} rows (they count from 0).")
+        selection = selected or Span(0, count)
+        selection.check(found, count)
+        first_row = selection.start if isinstance(selection, Span) else 0
         digest = _digest_columns(columns, key) if columns else None
         if not with_ids:
             fingerprint = Fingerprint("columns" if digest else "name", count, digest, digest)
-            return Survey(start, stop, fingerprint, RowNumbers(start, stop), None, 0)
+            assert isinstance(selection, Span)
+            rows = RowNumbers(selection.start, selection.stop)
+            return Survey(selection, first_row, fingerprint, rows, None, 0)
         content, repeated = everything.finish()
         if repeated:
             self._refuse_duplicates(hasher, set(repeated))
@@ -111,9 +120,9 @@ class Source(ABC):
             sorted_ids = scratch / "selected.u64"
         os.replace(sorted_ids, folder / f"ids-{content}.u64")
         sync_folder(folder)
-        rows = RowIds(stop - start, content, folder)
+        named = RowIds(count if selected is None else found, content, folder)
         fingerprint = Fingerprint("ids", count, hasher.fingerprint(), digest)
-        return Survey(start, stop, fingerprint, rows, id_type, id_bytes)
+        return Survey(selection, first_row, fingerprint, named, id_type, id_bytes)
 
     def _refuse_duplicates(self, hasher: IdHasher, repeated: set[int]) -> None:
         """Name the first row whose id was there before. Two different ids with one hash are no duplicate."""

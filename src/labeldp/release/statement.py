@@ -18,7 +18,7 @@ from labeldp.release.source import Source, Survey
 
 def request_for(
     source: Source, mechanism: Mechanism, survey: Survey, data_set: str, entropy: Entropy, again: str | None, shuffle: bool,
-    delivered: str | None,
+    delivered: str | None, about: dict[str, Any] | None = None,
 ) -> Request:  # fmt: skip
     """What the ledger is asked for; a request with the same details is the same request."""
     insecure = None if entropy.secure else "the noise comes from a known seed"
@@ -33,6 +33,8 @@ def request_for(
     }
     if source.planting is not None:  # said only where it is so: requests of before stay the same requests
         details["planting"] = source.planting
+    if about is not None:
+        details["about"] = about
     if isinstance(mechanism, NoPrivacy):
         return Request(data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered)
     cost, delta = mechanism.certificate(), mechanism.guarantee().delta
@@ -47,6 +49,7 @@ def header_for(
     budget: dict[str, Any],
     ledger_id: str,
     shuffle: bool,
+    about: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All that a release says beside its rows."""
     return {
@@ -58,8 +61,8 @@ def header_for(
         "trust": mechanism.trust,
         "label": source.label_column,
         "label_names": list(source.classes.names) if source.classes.names else None,
-        "rows": survey.stop - survey.start,
-        "first_row": survey.start,
+        "rows": len(survey.rows),
+        "first_row": survey.first_row,
         "ids": None if source.id_column is None else {"column": source.id_column},
         "shuffled": shuffle,
         "data_set": record.data_set,
@@ -67,6 +70,8 @@ def header_for(
         "budget": budget,
         "made": record.made,
         "ledger": {"id": ledger_id, "entry": record.number, "head": record.head},
+        **({"chosen_by_id": True} if survey.selection.by_id else {}),  # and so not one after the other in the source
+        **(about or {}),
     }
 
 

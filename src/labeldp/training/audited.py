@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
     The probabilities of all rows are kept, so that `labeldp audit` can look again, or draw.
     """
     canaries = Canaries.load(folder / SECRET)
+    if job.release.header["ids"] is not None:  # in an experiment, row numbers serve as ids
+        canaries = replace(canaries, ids=canaries.rows)
     probabilities = kept_probabilities(folder, job)
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     delta = promised_delta(job.release)  # the mechanism's, also where a seed voids the certificate
@@ -42,5 +45,7 @@ def kept_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
     if not path.exists():
         trainer, _ = open_run(folder, job.machine, job.model)
         probabilities = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(job.features)))
+        if job.release.header["ids"] is not None:
+            probabilities = probabilities[np.argsort(job.release.ids)]  # from the release's order to the data set's
         place_file(path, lambda file: np.save(file, probabilities))
     return np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import numpy.typing as npt
 
 from labeldp.accounting.ledger import Ledger
 from labeldp.audit.canaries import Canaries
-from labeldp.data.bundled import load
+from labeldp.data.bundled import Bundled, load
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError
-from labeldp.mechanisms import NoPrivacy
+from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.private import PrivateLabels
 from labeldp.release import Release
@@ -23,7 +24,7 @@ from labeldp.release.make import make_release
 from labeldp.release.source import ArraySource
 from labeldp.training.distributed import ALONE, World
 from labeldp.training.folder import RunFolder
-from labeldp.training.job import holding_out
+from labeldp.training.job import Rows
 
 SECRET, LEDGER, RELEASED, PROBABILITIES = "canaries.npz", "labels.ledger", "released.parquet", "probabilities.npy"
 
@@ -34,13 +35,12 @@ class Planting:
 
     count: int
     candidates: int
-    holdout: float
-    seed: int
+    trained_on: Callable[[int], Rows]  # from the number of rows: which of them will be
 
     def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
         """Canaries for these labels, drawn once: they are kept in the run directory, and found there when the run is resumed."""
         secret = run / SECRET
-        _, trained = holding_out(len(labels), self.holdout, self.seed)
+        trained = self.trained_on(len(labels))
         if not 1 <= self.count <= len(trained):
             raise InputError(
                 f"--canaries is from 1 to the number of rows that are trained on, {len(trained):,}; got {self.count:,}."
@@ -94,28 +94,53 @@ def released(
     first releases and charges, once; the others read the file.
     """
     bundle = load(dataset, data)
-    classes = bundle.labels.num_classes
-    if mechanism != NoPrivacy.name and epsilon is None:
-        raise InputError("--epsilon is missing; a typical value is 1 to 8. (--mechanism none trains without privacy.)")
-    if mechanism is None:
-        chosen = recommend(epsilon or 0.0, classes, delta=delta)
-    else:
-        chosen = calibrate(mechanism, epsilon=epsilon or 0.0, num_classes=classes, delta=delta)
+    chosen = chosen_mechanism(mechanism, epsilon, bundle.labels.num_classes, delta)
     file = run / RELEASED
     if world.first:
-        entropy: Entropy = SecureEntropy() if seed is None else SeededEntropy(seed)
-        RunFolder(run).make()
-        # Rows of a bundled data set go by number, and a ledger of one run has no other to confuse them with.
-        if canaries is None and (run / SECRET).exists():
-            raise InputError(f"{run} holds a run with canaries: say --canaries as before, or choose another --out.")
-        found = None if canaries is None else canaries.kept(run, bundle.labels, dataset)
-        labels = bundle.labels if found is None else found.plant(bundle.labels)
-        source = ArraySource(
-            labels, Classes(classes, bundle.label_names), planting=found.planting if found is not None else None
-        )
-        ledger = Ledger(run / LEDGER)
-        make_release(source, chosen, data_set=dataset, ledger=ledger, entropy=entropy, out=file)
+        source = owners_source(bundle, run, canaries)
+        make_release(source, chosen, data_set=dataset, ledger=Ledger(run / LEDGER), entropy=noise(seed), out=file)
+    return shared_release(file, world), bundle.features, (bundle.test_features, bundle.test_labels)
+
+
+def chosen_mechanism(name: str | None, epsilon: float | None, classes: int, delta: float | None = None) -> Mechanism:
+    """The named mechanism at ε, or the most informative one."""
+    if name == NoPrivacy.name:
+        return NoPrivacy(classes)
+    if epsilon is None:
+        raise InputError("--epsilon is missing; a typical value is 1 to 8. (--mechanism none trains without privacy.)")
+    if name is None:
+        return recommend(epsilon, classes, delta=delta)
+    return calibrate(name, epsilon=epsilon, num_classes=classes, delta=delta)
+
+
+def noise(seed: int | None) -> Entropy:
+    """From the operating system; repeatable, and insecure, with a seed."""
+    return SecureEntropy() if seed is None else SeededEntropy(seed)
+
+
+def owners_source(
+    bundle: Bundled, run: Path, canaries: Planting | Planted | None, *, by_id: bool = False
+) -> ArraySource:
+    """The owner's side of an experiment: labels, canaries planted among them, in a run directory of its own.
+
+    A ledger of one run has no other rows to confuse them with: they go by number, also where the number serves as id.
+    """
+    RunFolder(run).make()
+    if canaries is None and (run / SECRET).exists():
+        raise InputError(f"{run} holds a run with canaries: say --canaries as before, or choose another --out.")
+    found = None if canaries is None else canaries.kept(run, bundle.labels, bundle.name)
+    labels = bundle.labels if found is None else found.plant(bundle.labels)
+    return ArraySource(
+        labels,
+        Classes(labels.num_classes, bundle.label_names),
+        np.arange(len(labels)) if by_id else None,
+        planting=found.planting if found is not None else None,
+    )
+
+
+def shared_release(file: Path, world: World) -> Release:
+    """What the first process has released, for all of them."""
     world.wait()
     if not file.exists():
         raise InputError(f"{file} is not here: --out must be a directory that all machines share.")
-    return Release.load(file), bundle.features, (bundle.test_features, bundle.test_labels)
+    return Release.load(file)

@@ -122,7 +122,10 @@ class RunFolder:
     def promise(self) -> dict[str, Any]:
         """The certificate of what was trained on, and why it may be worth nothing; empty before the run is finished."""
         summary = self.finished() or {}
-        return {name: summary.get(name) for name in ("certificate", "insecure", "release")}
+        promise = {name: summary.get(name) for name in ("certificate", "insecure", "release")}
+        config = self.config()
+        # Which rows the run held out: a later stage must hold them out too, or they would judge a model that they shaped.
+        return {**promise, "seed": config["recipe"]["seed"], "holdout": config["holdout"]}
 
     def write(self, name: str, data: dict[str, Any], *, private: bool = False) -> None:
         """A JSON file, in one step."""

@@ -84,6 +84,18 @@ class Job:
             raise InputError(f"--select is last or best; got {self.select!r}.")
         if self.patience is not None and (self.patience < 1 or self.select != "best"):
             raise InputError("--patience is a number of epochs, from 1, and goes with --select best.")
+        for prior in self.release.header.get("public_priors", ()):
+            self._check_stage(prior)
+
+    def _check_stage(self, prior: dict[str, Any]) -> None:
+        """Rows that judge must not have been trained on by the model whose output chose the other rows' channels."""
+        seed, holdout = prior.get("seed"), prior.get("holdout")
+        if self.holdout and seed is not None and (seed, holdout) != (self.recipe.seed, self.holdout):
+            raise InputError(
+                f"some of these rows were released with a prior from a run with --seed {seed} and --holdout {holdout:g}: say the same "
+                "here, so that the rows which that run held out are held out again. Others would judge a model that they shaped. "
+                "(--holdout 0 trains on all rows, and estimates no accuracy.)"
+            )
 
     def split(self) -> Split:
         """Drawn without looking at anything but the seed."""

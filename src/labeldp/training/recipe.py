@@ -116,7 +116,16 @@ class Recipe:
         return {name: value for name, (value, default) in every.items() if name not in _LATER or value != default}
 
 
-_LATER = ("denoise", "bias_decay", "unlabelled", "certain", "unlabelled_weight", "alignment", "adaptive", "strong_labelled")
+_LATER = (
+    "denoise",
+    "bias_decay",
+    "unlabelled",
+    "certain",
+    "unlabelled_weight",
+    "alignment",
+    "adaptive",
+    "strong_labelled",
+)
 
 
 _DEFAULTS = {
