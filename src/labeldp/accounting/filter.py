@@ -212,6 +212,7 @@ def _differences(before: list[ReleaseRecord], request: Request) -> str:
     """In what the request differs from the release that it is closest to."""
     words = {"mechanism": "mechanism or ε", "label": "the label column", "label_names": "the class names",
              "shuffle": "--shuffle", "entropy": "the source of the noise",
+             "public_prior": "the public prior",
              "planting": "the canaries (these rows were released before without them, or with others)"}  # fmt: skip
 
     def differing(release: ReleaseRecord) -> list[str]:

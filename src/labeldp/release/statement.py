@@ -33,8 +33,7 @@ def request_for(
     }
     if source.planting is not None:  # said only where it is so: requests of before stay the same requests
         details["planting"] = source.planting
-    if about is not None:
-        details["about"] = about
+    details |= about or {}
     if isinstance(mechanism, NoPrivacy):
         return Request(data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered)
     cost, delta = mechanism.certificate(), mechanism.guarantee().delta
