@@ -85,11 +85,11 @@ def test_rows_that_judge_were_trained_on_by_no_stage(run):
 
 
 def test_canaries_are_found_in_both_stages(run):
-    """Who sees the releases is right 92 times in 100. Looked for in wrong rows, canaries would come out 70 times with probability 4e-5."""
+    """Who sees the releases is right in 98 of 100 guesses; looked for in wrong rows, in 50: eight in ten of 40 then with probability 1e-4."""
     _, summary = run
-    found = summary["audit"]["release"]
-    assert found["looks"][0]["guesses"] == 100
-    assert found["looks"][0]["correct"] >= 70
+    found = summary["audit"]["release"]["looks"][0]
+    assert found["guesses"] >= 40
+    assert found["correct"] >= 0.8 * found["guesses"]
 
 
 def test_again_is_free_and_the_same(run, staged_cli):
