@@ -11,7 +11,8 @@ from scipy.optimize import linprog
 
 from labeldp import SubsetSelection
 from labeldp.errors import InputError
-from labeldp.mechanisms.candidates import Channels, information, most_informative, most_likely
+from labeldp.mechanisms.candidates import information, most_informative, most_likely
+from labeldp.mechanisms.channels import Channels
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 

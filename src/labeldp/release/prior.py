@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from labeldp.accounting.book import ReleaseRecord
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, RefusedError
-from labeldp.mechanisms.candidates import Channels, most_informative, most_likely
+from labeldp.mechanisms.candidates import most_informative, most_likely
+from labeldp.mechanisms.channels import Channels
 from labeldp.mechanisms.prior import PriorAware
 from labeldp.release.make import Draw, Observe
 from labeldp.release.probabilities import read_probabilities
