@@ -186,3 +186,19 @@ def test_another_seed_than_the_earlier_stage_is_refused(run):
     with pytest.raises(InputError, match="--seed 0"):
         Job(joint, features, "linear", recipe, 0.1)
     Job(joint, features, "linear", recipe, 0.0)
+
+
+def test_folds_judge_with_the_first_release_and_never_beside_a_prior(run, tmp_path):
+    from labeldp.training.crossfit import cross_fit
+    from tests.release.test_make import run as made
+
+    folder, _ = run
+    features, recipe = np.random.default_rng(0).normal(size=(3000, 4)).astype(np.float32), default_recipe("linear")
+    staged = join_releases([Release.load(folder / f"released-{n}.parquet") for n in (1, 2)])
+    with pytest.raises(InputError, match="public prior"):
+        cross_fit(Job(staged, features[: len(staged)], "linear", recipe, 0.0), tmp_path / "a", 2)
+    ledger = Ledger(tmp_path / "l")
+    plain = join_releases([Release.load(made(ledger, selected=span).path) for span in ((0, 1000), (1000, 3000))])
+    summary = cross_fit(Job(plain, features, "linear", recipe, 0.0), tmp_path / "b", 2)
+    assert summary["rows_judged"] == 1000
+    assert summary["rows_trained"] == 3000

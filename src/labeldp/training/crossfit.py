@@ -38,6 +38,14 @@ def cross_fit(
     """
     if not 2 <= folds <= len(job.release):
         raise InputError(f"--folds is from 2 to the number of rows; got {folds}.")
+    mechanism, observations = job.release.mechanism, job.release.observations
+    judges = np.flatnonzero(mechanism.judges(observations))
+    if len(judges) < folds:
+        raise InputError("--folds needs rows that can judge, and this release has too few of them, or none.")
+    if job.release.header.get("public_priors"):
+        raise InputError(
+            "--folds and releases with a public prior do not go together: the rows of a fold would have shaped the others' channels."
+        )
     if job.select != "last":
         raise InputError("--folds and --select best do not go together: the rows of a fold only report.")
     whole = replace(job, holdout=0.0, folds=folds)
@@ -60,10 +68,10 @@ def cross_fit(
     summary = train(whole, folder, public_test=public_test, progress=progress, on_step=on_step, world=world)
     if not world.first:
         return {}
-    estimate = estimate_accuracy(job.release.mechanism, job.release.observations, probabilities.argmax(axis=1))
-    estimate = estimate.without_canaries(job.canary_share, job.release.mechanism.num_classes)
+    estimate = estimate_accuracy(mechanism, observations[judges], probabilities[judges].argmax(axis=1))
+    estimate = estimate.without_canaries(job.canary_share, mechanism.num_classes)
     about = {"certificate": summary["certificate"], "insecure": summary["insecure"]}
-    write_scores(folder / "crossfitted.parquet", job.release.ids, probabilities, about)
+    write_scores(folder / "crossfitted.parquet", job.release.ids[judges], probabilities[judges], about)
     parts = [RunFolder(folder / f"fold-{number + 1}") for number in range(folds)]
     seconds = sum(metrics["seconds"] for part in parts for metrics in part.history(job.recipe.epochs))
     summary |= {**estimate_json(estimate), "folds": folds, "estimate_of_models_trained_on": 1 - 1 / folds}
