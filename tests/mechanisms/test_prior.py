@@ -295,3 +295,21 @@ def one(**change):
 def test_descriptions_that_another_party_wrote(shapes):
     with pytest.raises(InputError):
         mechanism_from_json({"name": "prior", "num_classes": 10, "parameters": {"shapes": shapes}})
+
+
+def test_hard_labels_are_what_was_observed():
+    """As RRWithPrior is published: also where there is one candidate, which says nothing and is a pseudo-label."""
+    flags = np.zeros((4, 4), dtype=bool)
+    flags[0, 2] = True  # one candidate
+    flags[1, [0, 1]] = True
+    flags[2, [0, 3]] = True  # class 0, or any other
+    flags[3, [0, 1, 2]] = True
+    channels = Channels.of(flags, np.array([1, 1, 1, 2]))
+    mechanism = PriorAware.calibrated(epsilon=30.0, num_classes=3, channels=channels)  # so that labels come through
+    seen = mechanism.observe_given(PrivateLabels([0, 1, 2, 1], 3), channels, SeededEntropy(0))
+    values = mechanism.values(seen)
+    assert values[:3].tolist() == [[0, 0, 1], [0, 1, 0], [0, 0.5, 0.5]]
+    assert values[3, 1] == 0.5
+    np.testing.assert_allclose(values.sum(axis=1), 1)
+    assert mechanism.valued(seen).all()
+    assert mechanism.informative(seen).tolist() == [False, True, True, True]

@@ -11,6 +11,7 @@ from labeldp.mechanisms.laplace import Laplace
 from labeldp.mechanisms.none import NoPrivacy
 from labeldp.mechanisms.prior import PriorAware
 from labeldp.mechanisms.response import RandomizedResponse
+from labeldp.mechanisms.selected import Selected
 from labeldp.mechanisms.subset import SubsetSelection
 from labeldp.mechanisms.unary import UnaryEncoding
 from labeldp.mechanisms.votes import PateAnswers
@@ -18,7 +19,7 @@ from labeldp.private import check_num_classes
 
 __all__ = [
     "BY_NAME", "Gaussian", "Guarantee", "Laplace", "Mechanism", "Moments", "NoPrivacy", "PateAnswers", "PriorAware",
-    "RandomizedResponse", "SubsetSelection", "UnaryEncoding", "mechanism_from_json",
+    "RandomizedResponse", "Selected", "SubsetSelection", "UnaryEncoding", "mechanism_from_json",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Mechanism]] = {
@@ -32,6 +33,7 @@ BY_NAME: dict[str, type[Mechanism]] = {
         NoPrivacy,
         PateAnswers,
         PriorAware,
+        Selected,
     )
 }
 

@@ -136,6 +136,10 @@ class Mechanism(ABC):
         most = (evidence == evidence.max(axis=1, keepdims=True)).astype(np.float32)
         return np.asarray(most / most.sum(axis=1, keepdims=True))
 
+    def valued(self, observations: Observations) -> npt.NDArray[np.bool_]:
+        """Which of these have such a label."""
+        return self.informative(observations)
+
     def judges(self, observations: Observations) -> npt.NDArray[np.bool_]:
         """Which of these rows can estimate an accuracy, if they are held out."""
         return np.full(len(observations), self.can_judge)

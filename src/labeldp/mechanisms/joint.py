@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -14,13 +14,14 @@ from labeldp.accounting.rows import highest
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms.base import Guarantee, Mechanism, Moments, Observations
+from labeldp.mechanisms.parts import Parts
 from labeldp.private import Codes
 
 _MOST_PARTS = 255
 
 
 @dataclass(frozen=True)
-class Joint(Mechanism):
+class Joint(Parts):
     """Row by row one of `parts`: the first byte of an observation is the part's number, the others are what it emitted.
 
     Every label went through one of them, once. So a neighbour differs in one part's input only, and the cost is the dearest part's,
@@ -38,7 +39,8 @@ class Joint(Mechanism):
             raise InputError("the releases have different numbers of classes.")
         if any(part.trust != "local" for part in self.parts):
             raise InputError(
-                "answers of PATE's teachers are made of all rows' labels, and cannot be joined with other releases."
+                "answers of PATE's teachers, and a release that was selected, are made of all rows' labels, and cannot be joined with "
+                "other releases."
             )
 
     # ── the promise ──
@@ -57,59 +59,6 @@ class Joint(Mechanism):
 
     def _observe(self, codes: Codes, entropy: Entropy) -> NoReturn:
         raise InputError("a joint release is made of releases; it releases nothing itself.")
-
-    # ── observations ──
-
-    @property
-    def observation_bytes(self) -> int:
-        """The number of the part, and room for the widest."""
-        return 1 + max(part.observation_bytes for part in self.parts)
-
-    def packed(self, number: int, observations: Observations) -> npt.NDArray[np.uint8]:
-        """Observations of one part as observations of the joint."""
-        part = self.parts[number]
-        packed = np.zeros((len(observations), self.observation_bytes), dtype=np.uint8)
-        packed[:, 0] = number
-        raw = np.ascontiguousarray(observations).view(np.uint8).reshape(len(observations), part.observation_bytes)
-        packed[:, 1 : 1 + part.observation_bytes] = raw
-        return packed
-
-    def _unpacked(self, observations: Observations) -> Iterator[tuple[Mechanism, npt.NDArray[np.intp], Observations]]:
-        """Each part that has rows here, with their positions and its own observations of them."""
-        for number, part in enumerate(self.parts):
-            rows = np.flatnonzero(observations[:, 0] == number)
-            if rows.size:
-                raw = np.ascontiguousarray(observations[rows, 1 : 1 + part.observation_bytes])
-                if part.one_class:
-                    raw = raw.view(np.uint8 if part.observation_bytes == 1 else np.uint16).reshape(-1)
-                yield part, rows, raw
-
-    def valid(self, observations: Observations) -> bool:
-        """Of a part that there is, and valid there."""
-        return bool((observations[:, 0] < len(self.parts)).all()) and all(
-            part.valid(raw) for part, _, raw in self._unpacked(observations)
-        )
-
-    def informative(self, observations: Observations) -> npt.NDArray[np.bool_]:
-        """As each part says."""
-        mask = np.zeros(len(observations), dtype=np.bool_)
-        for part, rows, raw in self._unpacked(observations):
-            mask[rows] = part.informative(raw)
-        return mask
-
-    def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
-        """As each part says."""
-        return self._each(observations, lambda part, raw: part.evidence(raw))
-
-    def values(self, observations: Observations) -> npt.NDArray[np.float32]:
-        """As each part says."""
-        return self._each(observations, lambda part, raw: part.values(raw))
-
-    def _each(self, observations: Observations, what: Any) -> npt.NDArray[np.float32]:
-        table = np.zeros((len(observations), self.num_classes), dtype=np.float32)
-        for part, rows, raw in self._unpacked(observations):
-            table[rows] = what(part, raw)
-        return table
 
     # ── judging ──
 

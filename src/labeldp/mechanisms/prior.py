@@ -178,6 +178,16 @@ class PriorAware(Mechanism):
         table = np.where(candidates[:, :-1], symbols[:, :-1], symbols[:, -1:])
         return table.astype(np.float32)
 
+    def values(self, observations: Observations) -> npt.NDArray[np.float32]:
+        """An equal share for each class that was observed, "any other" standing for all of them."""
+        candidates, subset = (unpacked(half, self.num_classes) for half in self._halves(observations))
+        seen = np.where(candidates[:, :-1], subset[:, :-1], subset[:, -1:]).astype(np.float32)
+        return np.asarray(seen / seen.sum(axis=1, keepdims=True))
+
+    def valued(self, observations: Observations) -> npt.NDArray[np.bool_]:
+        """All of them: a single candidate is observed, though that says nothing. RRWithPrior trains on it, as a pseudo-label."""
+        return np.ones(len(observations), dtype=np.bool_)
+
     def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> NoReturn:
         """None."""
         raise NoMomentsError(_NO_MOMENTS)

@@ -114,7 +114,7 @@ class Job:
         held_out, rest = able[held_out], np.concatenate((able[kept], others))
         if len(rest) < 2:
             raise InputError(f"--holdout {self.holdout:g} leaves too few of the {len(able):,} rows to train on.")
-        said = self.release.mechanism.informative(self.release.observations)
+        said = self._said()
         rest, held_out = rest[said[rest]], held_out[said[held_out]]
         if len(rest) == 0:
             raise InputError("the release says nothing about any of the rows to train on.")
@@ -144,6 +144,11 @@ class Job:
             "patience": self.patience,
             "recipe": self.recipe.to_json(),
         }
+
+    def _said(self) -> npt.NDArray[np.bool_]:
+        """The rows that have something to train on."""
+        mechanism, observations = self.release.mechanism, self.release.observations
+        return mechanism.informative(observations) if self.recipe.denoise == "bayes" else mechanism.valued(observations)
 
     def known(self, rows: Rows) -> npt.NDArray[np.float32]:
         """What is known of these rows' labels: evidence; by uninformed post-processing, soft labels."""
