@@ -50,7 +50,15 @@ def test_every_command_and_option_is_documented():
 
     guide = "".join(
         (ROOT / name).read_text()
-        for name in ("README.md", "docs/owner.md", "docs/training.md", "docs/audit.md", "docs/pate.md")
+        for name in (
+            "README.md",
+            "docs/owner.md",
+            "docs/training.md",
+            "docs/audit.md",
+            "docs/pate.md",
+            "docs/selection.md",
+            "docs/reproduce.md",
+        )
     )
     for command in [*app.registered_commands, *ledger.app.registered_commands, *pate.app.registered_commands]:
         assert command.callback.__doc__
@@ -75,6 +83,8 @@ def test_every_command_and_option_is_documented():
         "pate student",
         "pate account",
         "pate features",
+        "select",
+        "reproduce",
     ):
         assert f"labeldp {name}" in guide
 

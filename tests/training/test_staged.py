@@ -85,7 +85,7 @@ def test_rows_that_judge_were_trained_on_by_no_stage(run):
 
 
 def test_canaries_are_found_in_both_stages(run):
-    """Who sees the releases is right in 98 of 100 guesses; looked for in wrong rows, in 50: eight in ten of 40 then with probability 1e-4."""
+    """Who sees the releases is right in 98 of 100 guesses; in wrong rows in 50, and eight of ten of 40 then with probability 1e-4."""
     _, summary = run
     found = summary["audit"]["release"]["looks"][0]
     assert found["guesses"] >= 40

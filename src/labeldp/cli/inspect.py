@@ -59,11 +59,14 @@ _TRUST = {
 
 
 def _carries(release: Release) -> str:
-    from labeldp.mechanisms import PateAnswers, PriorAware
+    from labeldp.mechanisms import PateAnswers, PriorAware, Selected
 
     if isinstance(release.mechanism, PateAnswers):
         asked, answered = release.mechanism.counts(release.observations)
         return f"{answered:,} answers to {asked:,} questions"
+    if isinstance(release.mechanism, Selected):
+        told = release.mechanism.informative(release.observations)
+        return f"{int(told.sum()):,} rows by candidate {release.mechanism.winner(release.observations)}; the others scored, and say nothing"
     if isinstance(release.mechanism, PriorAware):
         return "what each row's public prior left open; the candidates of each row are in its observation"
     return f"{release.mechanism.information():.4f} nats a row under a uniform prior"

@@ -93,4 +93,7 @@ def number(value: object, name: str) -> float:
     """A float from a mechanism's description."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{name} must be a number.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{name} is a number that no float holds.") from None

@@ -211,11 +211,8 @@ class Selected(Parts):
         if len(given) > MOST_CANDIDATES:
             raise InputError(f"a selection is among 2 to {MOST_CANDIDATES} candidates; got {len(given):,}.")
         noise = TwoSidedGeometric(check_word(score.get("heads"), "heads"))
-        try:
-            parts = tuple(_part(num_classes, one) for one in given)
-            return cls(num_classes, parts, Repeats.from_json(repeats), noise)
-        except OverflowError:
-            raise InputError("a selection is described by numbers that a float can hold.") from None
+        parts = tuple(_part(num_classes, one) for one in given)
+        return cls(num_classes, parts, Repeats.from_json(repeats), noise)
 
 
 def _part(num_classes: int, given: Any) -> Mechanism:

@@ -71,6 +71,9 @@ def _noise(sigma: float) -> GridNoise:
     return GridNoise(sigma)
 
 
+_NOT_BY_ROW = "PATE releases answers of teachers, not labels row by row: see `labeldp pate`."
+
+
 @dataclass(frozen=True)
 class PateAnswers(Mechanism):
     """Answers of an ensemble of `teachers` about some rows. Trust model: central.
@@ -194,7 +197,11 @@ class PateAnswers(Mechanism):
             )
 
     def _observe(self, codes: Codes, entropy: Entropy) -> NoReturn:
-        raise InputError("PATE releases answers of teachers, not labels row by row: see `labeldp pate`.")
+        raise InputError(_NOT_BY_ROW)
+
+    def release(self, *_: Any, **__: Any) -> NoReturn:
+        """Not from labels alone; refused before anything is charged."""
+        raise InputError(_NOT_BY_ROW)
 
     # ── what anybody may compute from an observation ──
 

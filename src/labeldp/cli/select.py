@@ -1,0 +1,99 @@
+"""`labeldp select`: choose among candidates where a release cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labeldp.cli.options import ClassesOption, DeviceOption, ImageSizeOption, JsonOption, LedgerOption
+from labeldp.cli.output import guarantee_text, print_facts, print_json
+from labeldp.errors import InputError
+
+_SELECTION, _BUDGET, _EXPERIMENT, _MACHINE = "Selection", "Budget", "Experiments", "Machine"
+
+
+def command(
+    labels: Annotated[Path, typer.Argument(help="A Parquet or CSV file with the private labels.", show_default=False, readable=False)],
+    label: Annotated[str, typer.Option("--label", help="The column that holds the label.")],
+    classes: ClassesOption,
+    features: Annotated[Path, typer.Option("--features", help="Public features: .npy, .npz, Parquet (number columns, or one list column), CSV, or a folder of images.", readable=False)],
+    candidates: Annotated[Path, typer.Option("--candidates", help="JSON: a list of objects, or one object whose values are lists (a grid). Keys: mechanism (response, subset, unary, laplace), model, epochs, batch_size, learning_rate, weight_decay, average, prior, denoise, randaugment, cutout.", readable=False)],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The ε of the whole selection: each run gets less of it.")],
+    out: Annotated[Path, typer.Option("--out", help="The run directory of the winner; what is in it may be handed over.", readable=False)],
+    id_column: Annotated[str | None, typer.Option("--id", help="A public column that names each row, in the labels and in the features. Default: the row number.")] = None,
+    image_size: ImageSizeOption = None,
+    expected_runs: Annotated[float, typer.Option("--expected-runs", help="How many runs there are on average; how many there were stays secret.", rich_help_panel=_SELECTION)] = 10.0,
+    shape: Annotated[float, typer.Option("--shape", help="Of the law of the number of runs: 0 (logarithmic) costs least and varies most, 1 is geometric.", rich_help_panel=_SELECTION)] = 1.0,
+    score_share: Annotated[float, typer.Option("--score-share", help="The share of rows that score, and are not trained on.", rich_help_panel=_SELECTION)] = 0.1,
+    seed: Annotated[int, typer.Option("--seed", help="Public: of the training, and of which rows score; never of the noise.", rich_help_panel=_SELECTION)] = 0,
+    data_set: Annotated[str | None, typer.Option("--data-set", help="What the ledger calls these labels. Default: the file's stem.", rich_help_panel=_BUDGET)] = None,
+    ledger: LedgerOption = None,
+    budget: Annotated[float | None, typer.Option("--budget", help="Cap on the pure ε of every row, all releases together. Default: the first release's cost.", rich_help_panel=_BUDGET)] = None,
+    raise_budget: Annotated[bool, typer.Option("--raise-budget", help="Allow a higher budget than was promised; recorded for good.", rich_help_panel=_BUDGET)] = False,
+    again: Annotated[str | None, typer.Option("--again", help="`--again charge`: release rows a second time, at a second cost.", rich_help_panel=_BUDGET)] = None,
+    insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="Repeatable noise for experiments: protects nobody.", rich_help_panel=_EXPERIMENT)] = None,
+    device: DeviceOption = "auto",
+    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.", rich_help_panel=_MACHINE)] = None,
+    json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Release, train and score several candidates in private, and publish the best: for choices that one release cannot make.
+
+    Trust model: central. Whoever runs this sees features and labels. Training many times on one release costs nothing (`labeldp train`);
+    this is for choosing the mechanism, or where released labels are too noisy to choose by.
+
+    How many runs there were must stay secret, and the clock tells it: run this where nobody watches how long it takes, and hand over
+    files without their times.
+
+    Example: labeldp select labels.csv --label y --classes 10 --id uid --features x.parquet --candidates candidates.json --epsilon 4 --out chosen/
+    """
+    import torch
+
+    from labeldp.release.classes import Classes
+    from labeldp.training.selecting import SelectOptions, select
+
+    if threads is not None:
+        if threads < 1:
+            raise InputError(f"--threads is at least 1; got {threads}.")
+        torch.set_num_threads(threads)
+    options = SelectOptions(
+        label=label, classes=Classes.parse(classes), epsilon=epsilon, candidates=candidates, expected_runs=expected_runs, shape=shape,
+        score_share=score_share, id_column=id_column, image_size=image_size, data_set=data_set, ledger=ledger, budget=budget,
+        raise_budget=raise_budget, again=again, seed=seed, device=device, insecure_seed=insecure_seed,
+    )  # fmt: skip
+    done = select(labels, features, out, options)
+    for warning in done["warnings"]:
+        typer.echo(f"warning: {warning}", err=True)
+    if json:
+        print_json(done)
+    else:
+        print_facts(_facts(done))
+
+
+def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
+    certificate = done["certificate"]
+    options = ", ".join(f"{name} {value}" for name, value in done["options"].items())
+    if done["charged"]:
+        how = "charged now, once for all runs"
+    elif done["resumed"]:
+        how = f"charged on {done['made']}, interrupted then, finished now: nothing more charged"
+    else:
+        how = f"made on {done['made']}, nothing charged"
+    facts = [
+        ("run", f"{done['out']}: {done['rows']:,} rows of data set {done['data_set']!r}"),
+        ("chosen", f"candidate {done['candidate']} of 0 to {done['candidates'] - 1}: {options}"),
+        (
+            "score",
+            f"{done['score']:.2%} of {done['scoring_rows']:,} rows, with noise of ±{done['score_deviation']:.2%}; of the best, and so a little too high",
+        ),
+        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"], "selection")),
+        ("one run", f"ε = {done['base_epsilon']:.6g} for release and score alike"),
+        ("trust", "central: whoever ran this saw features and labels; how long it took must stay secret"),
+        ("cost", how),
+        ("budget", done["budget"]),
+        ("ledger", f"{done['ledger']} (entry {done['entry']}{'; a new ledger, begun now' if done['ledger_begun'] else ''})"),
+    ]  # fmt: skip
+    if done["insecure"]:
+        facts.append(("INSECURE", done["insecure"]))
+    return facts

@@ -1,0 +1,100 @@
+"""Selecting from files: what `labeldp select` does, for Python as well."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labeldp.accounting.filter import describe_caps
+from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.statement import published
+from labeldp.data.features import Features, read_features
+from labeldp.mechanisms.repeats import Repeats
+from labeldp.release.arrays import NAME_ALONE
+from labeldp.release.classes import Classes
+from labeldp.release.files import data_set_of, refuse_telling_ids
+from labeldp.release.make import Made
+from labeldp.release.source import TableSource
+from labeldp.release.tables import open_table
+from labeldp.training.candidates import candidates, read_candidates
+from labeldp.training.device import Machine
+from labeldp.training.experiment import noise
+from labeldp.training.selection import PrivateSelection
+
+
+@dataclass(frozen=True)
+class SelectOptions:
+    """The options of `labeldp select`, by the same names."""
+
+    label: str
+    classes: Classes
+    epsilon: float
+    candidates: Path
+    expected_runs: float = 10.0
+    shape: float = 1.0
+    score_share: float = 0.1
+    id_column: str | None = None
+    image_size: int | None = None
+    data_set: str | None = None
+    ledger: Path | None = None
+    budget: float | None = None
+    raise_budget: bool = False
+    again: str | None = None
+    seed: int = 0
+    device: str = "auto"
+    insecure_seed: int | None = None
+
+
+def select(labels: Path, features: Path, out: Path, options: SelectOptions) -> dict[str, Any]:
+    """Select among candidates for one file's labels, and train the winner in `out`; return what was done.
+
+    Whoever runs it sees features and labels. What may leave is `out`; the ledger and the time that it took stay.
+    """
+    repeats = Repeats(mean=options.expected_runs, shape=options.shape)
+    objects = read_candidates(options.candidates)
+    table = open_table(labels)
+    source = TableSource(table, options.label, options.classes, options.id_column)
+    refuse_telling_ids(table, options.id_column, options.classes)
+    read = read_features(features, None if features.is_dir() else options.id_column, options.image_size)
+    selection = PrivateSelection(
+        source, read, candidates(objects, _usual_model(read)), options.epsilon, repeats, options.score_share, options.seed,
+        Machine(options.device),
+    )  # fmt: skip
+    name, _ = data_set_of(table, options.data_set)
+    _ = selection.mechanism  # an ε that cannot be begins no ledger
+    ledger = Ledger(options.ledger, budget=options.budget, raise_budget=options.raise_budget)
+    done = selection.run(out, data_set=name, ledger=ledger, entropy=noise(options.insecure_seed), again=options.again)
+    made = done.made
+    return {
+        "out": str(out),
+        **done.selection,
+        "rows": len(made.record.rows),
+        "data_set": name,
+        "charged": made.charged_now,
+        "resumed": made.resumed,
+        "made": made.record.made,
+        "budget": _budget(made),
+        "ledger": os.fspath(ledger.path),
+        "ledger_begun": ledger.begun_now,
+        "entry": made.record.number,
+        "training": done.summary,
+        "warnings": [
+            *made.warnings,
+            *([NAME_ALONE.format(name)] if made.data_set.fingerprint.by == "name" else []),
+        ],
+    }
+
+
+def _usual_model(features: Features) -> str:
+    """As `labeldp train` chooses it."""
+    images = features.values.ndim == 4 and min(features.values.shape[2:]) >= 17
+    return "fast" if images else "linear"
+
+
+def _budget(made: Made) -> str:
+    data_set = made.data_set
+    if data_set.caps is None:
+        return f"none: the data set is unprotected for good ({data_set.unprotected})"
+    return f"{describe_caps(data_set.caps)}, spent so far {describe_caps(data_set.spent())}; may be published: {published(data_set)}"
