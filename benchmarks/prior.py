@@ -2,8 +2,8 @@
 
     python benchmarks/prior.py [--rows 50000] [--out benchmarks/results/prior.json]
 
-Speed: choosing channels, drawing, evidence, for priors like a classifier's (softmax of normal logits). Information: RRWithPrior and ours as a
-share of the optimum under pure ε, which is a linear programme over all staircase channels (2^C columns), on Dirichlet priors.
+Speed: choosing channels, drawing, evidence, for priors like a classifier's (softmax of normal logits). Information: RRWithPrior and ours
+as a share of the optimum under pure ε, which is a linear programme over all staircase channels (2^C columns), on Dirichlet priors.
 """
 
 from __future__ import annotations
