@@ -332,9 +332,21 @@ def pate_runs_page(data: dict[str, Any]) -> str:
 
 
 def prior_page(data: dict[str, Any]) -> str:
-    names = {"choose_response": "choose, RRWithPrior", "choose_subset": "choose, most informative", "draw": "draw", "evidence": "evidence"}
+    names = {
+        "choose_response": "choose, RRWithPrior",
+        "choose_subset": "choose, most informative",
+        "draw": "draw",
+        "evidence": "evidence",
+    }
     speeds = [
-        [f"{one['classes']}, {one['epsilon']:g}", str(one["shapes"]), *(f"{one['rows_per_second'][name]['mean']:.2g} ± {one['rows_per_second'][name]['sd']:.1g}" for name in names)]
+        [
+            f"{one['classes']}, {one['epsilon']:g}",
+            str(one["shapes"]),
+            *(
+                f"{one['rows_per_second'][name]['mean']:.2g} ± {one['rows_per_second'][name]['sd']:.1g}"
+                for name in names
+            ),
+        ]
         for one in data["speed"]
     ]
     told = [

@@ -1,21 +1,31 @@
 """Releases with a public prior for each row: joined by id, refused where it would show labels, and the same request only with the same."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import labeldp
-from labeldp import SecureEntropy, SeededEntropy
+from labeldp import SecureEntropy, SeededEntropy, SubsetSelection
 from labeldp.errors import AlreadyReleasedError, InputError, RefusedError
 from labeldp.mechanisms.candidates import most_likely
+from labeldp.release.classes import Classes
+from labeldp.release.joint import join_releases
 from labeldp.release.make import make_release
+from labeldp.release.origin import Origin
 from labeldp.release.prior import PublicPrior
 from labeldp.release.rows import Part, Span
+from labeldp.release.source import TableSource
+from labeldp.release.tables import open_table
 from labeldp.training.scores import write_scores
 from tests.release.test_make import IDS, ROWS, Y, charges, ledger, source  # noqa: F401
 
-ABOUT = {"release": "0" * 64, "seed": 0, "holdout": 0.1, "insecure": None}
+ABOUT = {
+    "release": "0" * 64, "releases": ["0" * 64], "judge": "0" * 64, "seed": 0, "holdout": 0.1, "select": "last", "insecure": None,
+    "certificate": {"epsilon": 0.5, "delta": 0.0, "reason": None},
+}  # fmt: skip
 
 
 def beliefs(seed=0, sharpness=3.0):
@@ -28,9 +38,9 @@ def beliefs(seed=0, sharpness=3.0):
 def released(ledger, prior, *, mechanism=None, epsilon=1.0, selected=None, entropy=None, labels=Y, ids=IDS):  # noqa: F811
     entropy = entropy or SecureEntropy()
     given = source(labels, ids)
-    aware, draw, about = prior.prepared(given, selected, epsilon, mechanism, entropy)
+    aware, special = prior.prepared(given, selected, epsilon, mechanism, entropy, ledger)
     return make_release(
-        given, aware, data_set="visits", ledger=ledger, entropy=entropy, selected=selected, draw=draw, about=about
+        given, aware, data_set="visits", ledger=ledger, entropy=entropy, selected=selected, asked=epsilon, **special
     )
 
 
@@ -78,7 +88,9 @@ def test_the_same_again_is_free_and_another_prior_is_another_request(ledger):  #
 
 def test_a_prior_without_doubt_costs_nothing_and_says_nothing(ledger):  # noqa: F811
     release = load(released(ledger, PublicPrior.of(np.eye(10)[np.arange(ROWS) % 10], IDS, ABOUT)))
-    assert release.guarantee.epsilon == 0.0
+    assert release.mechanism.guarantee().epsilon == 0.0
+    assert release.guarantee.epsilon == 0.5  # of the labels behind the prior
+    assert ledger.book().data_sets["visits"].caps.pure == 1.0  # what was asked for: a cap of 0 would promise too much
     assert not release.mechanism.informative(release.observations).any()
     assert not release.evidence().any()
 
@@ -139,16 +151,140 @@ def test_files(tmp_path, ledger):  # noqa: F811
     for number, name in enumerate(("n.parquet", "n.npy")):
         other = labeldp.Ledger(tmp_path / f"{number}.ledger")
         assert len(load(released(other, PublicPrior.read(tmp_path / name), ids=None))) == ROWS
-    hostile = {"release": "x" * 10_000, "seed": "0", "holdout": [1], "insecure": None}
-    table = pa.table({"id": IDS, "probabilities": list(beliefs())})
-    pq.write_table(
-        table.replace_schema_metadata({b"labeldp": str(hostile).replace("'", '"').replace("None", "null").encode()}),
-        tmp_path / "h.parquet",
+
+
+HOSTILE = [
+    {"release": "x" * 10_000, "releases": ["x"], "seed": "0", "holdout": [1]},
+    {**ABOUT, "seed": True},
+    {**ABOUT, "seed": 10**400},
+    {**ABOUT, "holdout": float("nan")},
+    {**ABOUT, "holdout": 1e999},
+    {**ABOUT, "judge": "\x1b[2J" * 8},
+    {**ABOUT, "select": None},
+]
+
+
+@pytest.mark.parametrize("about", HOSTILE)
+def test_metadata_that_lies_is_not_believed(about):
+    origin = PublicPrior.of(beliefs(), IDS, about).claimed()
+    assert (origin.judge, origin.seed, origin.holdout, origin.select) == (None,) * 4
+    assert Origin.from_json(json.loads(json.dumps(origin.to_json()))) == origin
+
+
+@pytest.mark.parametrize("certificate", [None, {}, "x", {"epsilon": -1, "delta": 0}, {"epsilon": float("inf"), "delta": 0},
+                                         {"epsilon": 1.0, "delta": 0.0, "given": "whatever"}])  # fmt: skip
+def test_without_a_usable_certificate_the_origin_is_unknown(certificate):
+    prior = PublicPrior.of(beliefs(), IDS, {**ABOUT, "certificate": certificate})
+    assert not prior.claimed().known
+    assert prior.warnings
+
+
+def write(path, ids, about=None):
+    table = pa.table({"id": ids, "probabilities": list(beliefs()[: len(ids)])})
+    text = b"{}" if about is None else about
+    pq.write_table(table.replace_schema_metadata({b"labeldp": text}), path)
+
+
+def test_odd_files_are_told_apart_in_sentences(tmp_path):
+    write(tmp_path / "lists.parquet", [[1], [2]])
+    write(tmp_path / "text.parquet", ["a", "b"], b'{"named": false}')
+    write(tmp_path / "none.parquet", [1, None], b'{"named": false}')
+    write(tmp_path / "deep.parquet", [1, 2], b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+    np.save(tmp_path / "flat.npy", np.float64(1))
+    (tmp_path / "zip.npy").write_bytes(b"PK\x03\x04 and no more")
+    for name in ("lists.parquet", "text.parquet", "none.parquet", "deep.parquet", "zip.npy", "nowhere.npy"):
+        with pytest.raises(InputError):
+            PublicPrior.read(tmp_path / name)
+
+
+def test_a_number_is_no_table(ledger):  # noqa: F811
+    with pytest.raises(InputError, match="0 probabilities a row"):
+        released(ledger, PublicPrior.of(np.float64(1), None), ids=None)
+    with pytest.raises(InputError, match="must be the same"):
+        released(ledger, PublicPrior.of(np.concatenate([beliefs(), beliefs()]), None), ids=None)
+
+
+def test_nothing_in_a_shuffled_file_tells_the_order_of_the_source(tmp_path):
+    """A digest of channels in the source's order would let anyone confirm a guessed order, and so, of a file sorted by label, a label."""
+    headers = []
+    for number, order in enumerate((np.arange(ROWS), np.argsort(Y, kind="stable"))):
+        given, entropy = source(Y[order], IDS[order]), SecureEntropy()
+        own = labeldp.Ledger(tmp_path / f"{number}.ledger")
+        aware, special = PublicPrior.of(beliefs(), IDS, ABOUT).prepared(given, None, 1.0, None, entropy, own)
+        made = make_release(
+            given, aware, data_set="visits", ledger=own, entropy=entropy, shuffle=True, asked=1.0, **special
+        )
+        header = load(made).header
+        headers.append({name: value for name, value in header.items() if name not in ("made", "ledger")})
+    assert headers[0] == headers[1]
+
+
+def trained_on(release, epsilon=None):
+    """What `labeldp predict` would say of a model of this release."""
+    certificate = {**release.certificate(), **({} if epsilon is None else {"epsilon": epsilon})}
+    return {**ABOUT, "releases": list(release.behind), "judge": release.checksum, "certificate": certificate}
+
+
+def test_what_is_behind_the_prior_counts(tmp_path):
+    own = labeldp.Ledger(tmp_path / "l", budget=10.0)
+    strong = SubsetSelection.calibrated(epsilon=4.0, num_classes=10)
+    entropy = SecureEntropy()
+    first = load(make_release(source(), strong, data_set="visits", ledger=own, entropy=entropy, selected=Part(1, 2)))
+    # A model of other rows: a label behind the prior has its own release's ε, not this one's.
+    second = load(released(own, PublicPrior.of(beliefs(), IDS, trained_on(first)), selected=Part(2, 2)))
+    assert second.mechanism.guarantee().epsilon <= 1.0
+    assert second.guarantee.epsilon == first.guarantee.epsilon
+    assert join_releases([first, second]).guarantee.epsilon == first.guarantee.epsilon
+    assert join_releases([second, first]).certificate()["epsilon"] == first.guarantee.epsilon
+    # A file that says it cost less is not believed: the ledger knows.
+    given = source()
+    _, special = PublicPrior.of(beliefs(), IDS, trained_on(first, 0.01)).prepared(
+        given, Part(2, 2), 1.0, None, entropy, own
     )
-    said = PublicPrior.read(tmp_path / "h.parquet").said(most_likely(beliefs(), 1.0))["public_prior"]
-    assert {name: said[name] for name in ("release", "seed", "holdout")} == dict.fromkeys(
-        ("release", "seed", "holdout")
-    )
+    assert special["about"]["public_prior"]["epsilon"] == first.guarantee.epsilon
+
+
+def test_a_prior_from_the_same_rows_adds(tmp_path):
+    own = labeldp.Ledger(tmp_path / "l", budget=10.0)
+    strong = SubsetSelection.calibrated(epsilon=4.0, num_classes=10)
+    first = load(make_release(source(), strong, data_set="visits", ledger=own, entropy=SecureEntropy()))
+    given, entropy = source(), SecureEntropy()
+    prior = PublicPrior.of(beliefs(), IDS, trained_on(first, 0.01))  # and it lies about what it cost
+    aware, special = prior.prepared(given, None, 1.0, None, entropy, own)
+    made = make_release(given, aware, data_set="visits", ledger=own, entropy=entropy, again="charge", **special)
+    second = load(made)
+    assert second.guarantee.epsilon == first.guarantee.epsilon + aware.guarantee().epsilon
+    assert second.header["certificate"]["epsilon"] == second.guarantee.epsilon
+
+
+def test_a_join_without_what_is_behind_adds(tmp_path):
+    """Rows of the first half were released twice; the prior comes from the other time."""
+    own = labeldp.Ledger(tmp_path / "l", budget=10.0)
+    plain, entropy = SubsetSelection.calibrated(epsilon=1.0, num_classes=10), SecureEntropy()
+    options = {"data_set": "visits", "ledger": own, "entropy": entropy, "selected": Part(1, 2), "again": "charge"}
+    one, other = (load(make_release(source(), plain, **options)) for _ in range(2))
+    assert one.checksum != other.checksum
+    second = load(released(own, PublicPrior.of(beliefs(), IDS, trained_on(other)), selected=Part(2, 2)))
+    joint = join_releases([one, second])
+    assert joint.guarantee.epsilon == pytest.approx(2 * one.guarantee.epsilon)
+    assert set(joint.behind) == {one.checksum, second.checksum, other.checksum}
+
+
+def test_an_unknown_origin_is_taken_for_granted_and_said(ledger):  # noqa: F811
+    release = load(released(ledger, PublicPrior.of(beliefs(), IDS, {})))
+    assert "given" in release.certificate()
+    assert "given" in release.header["certificate"]
+
+
+def test_a_file_that_changes_while_channels_are_chosen_is_refused(tmp_path, ledger):  # noqa: F811
+    path = tmp_path / "labels.csv"
+    path.write_text("uid,y\n" + "".join(f"{i},{y}\n" for i, y in zip(IDS, Y, strict=True)))
+    given, entropy = TableSource(open_table(path), "y", Classes(10), "uid"), SecureEntropy()
+    aware, special = PublicPrior.of(beliefs(), IDS, ABOUT).prepared(given, None, 1.0, None, entropy, ledger)
+    path.write_text("uid,y\n" + "".join(f"{i},{y}\n" for i, y in zip(IDS[::-1], Y[::-1], strict=True)) + "\n")
+    with pytest.raises(InputError, match="changed while its release was being prepared"):
+        make_release(given, aware, data_set="visits", ledger=ledger, entropy=entropy, **special)
+    assert charges(ledger) == 0
 
 
 def test_labels_do_not_choose_channels(ledger, tmp_path):  # noqa: F811

@@ -95,6 +95,11 @@ def test_joined_releases_must_be_of_different_rows_and_one_kind(ledger, tmp_path
     assert join_releases([one]) is one
     with pytest.raises(InputError, match="several of these releases"):
         join_releases([one, one])
-    other = labeldp.Release.load(run(labeldp.Ledger(tmp_path / "o"), data_set="other", selected=Part(2, 2)).path)
+    other = labeldp.Release.load(
+        run(ledger, data_set="other", source=source(ids=IDS + 10**7), selected=Part(2, 2)).path
+    )
     with pytest.raises(InputError, match="data set"):
         join_releases([one, other])
+    elsewhere = labeldp.Release.load(run(labeldp.Ledger(tmp_path / "o"), selected=Part(2, 2)).path)
+    with pytest.raises(InputError, match="different ledgers"):
+        join_releases([one, elsewhere])

@@ -8,8 +8,9 @@ import pytest
 from labeldp import Ledger, Release
 from labeldp.errors import InputError
 from labeldp.release.joint import join_releases
+from labeldp.release.rows import Span
 from labeldp.training.job import Job, holding_out
-from labeldp.training.recipe import default_recipe
+from labeldp.training.recipe import changed, default_recipe
 from labeldp.training.staged import Dealing
 
 
@@ -61,7 +62,8 @@ def test_one_label_one_charge(run):
     one, two = (Release.load(folder / f"released-{n}.parquet") for n in (1, 2))
     assert sorted([*one.ids, *two.ids]) == list(range(1437))
     assert two.mechanism.name == "prior"
-    assert two.header["public_prior"]["release"] == one.checksum
+    assert two.origins[0].releases == (one.checksum,)
+    assert two.origins[0].judge == one.checksum
 
 
 def test_all_compute_is_counted(run):
@@ -183,9 +185,94 @@ def test_another_seed_than_the_earlier_stage_is_refused(run):
     folder, _ = run
     joint = join_releases([Release.load(folder / f"released-{n}.parquet") for n in (1, 2)])
     features, recipe = np.zeros((len(joint), 64), np.float32), default_recipe("linear")
-    with pytest.raises(InputError, match="--seed 0"):
-        Job(joint, features, "linear", recipe, 0.1)
+    share = json.loads((folder / "config.json").read_text())["holdout"]
+    Job(joint, features, "linear", recipe, share)
     Job(joint, features, "linear", recipe, 0.0)
+    Job(joint, features, "linear", recipe, 0.1, prior_saw_none=True)
+    for changes in (
+        {"holdout": 0.1},
+        {"recipe": changed(recipe, seed=1), "holdout": share},
+        {"select": "best", "holdout": share},
+    ):
+        with pytest.raises(InputError, match="--seed 0"):
+            Job(**{"release": joint, "features": features, "model": "linear", "recipe": recipe} | changes)
+
+
+def test_another_first_release_than_the_earlier_stage_is_refused(tmp_path):
+    """Stage one named A first, so A's rows judge; here B would."""
+    from labeldp import SecureEntropy
+    from labeldp.release.make import make_release
+    from labeldp.release.prior import PublicPrior
+    from tests.release.test_make import IDS, ROWS, Y, source
+    from tests.release.test_make import run as made
+
+    ledger = Ledger(tmp_path / "l")
+    a, b = (Release.load(made(ledger, selected=span).path) for span in ((0, 1000), (1000, 2000)))
+    first = Job(join_releases([a, b]), np.zeros((2000, 4), np.float32), "linear", default_recipe("linear"), 0.1)
+    assert first.judge() == a.checksum
+    about = {
+        "releases": list(first.release.behind), "judge": first.judge(), "seed": 0, "holdout": 0.1, "select": "last",
+        "certificate": first.release.certificate(), "insecure": None,
+    }  # fmt: skip
+    given, selected, entropy = source(), Span(2000, ROWS), SecureEntropy()
+    values = np.full((ROWS, 10), 0.1)
+    for origin, right in ((about, [a, b]), ({}, None)):
+        own = ledger if right else Ledger(tmp_path / "other")
+        aware, special = PublicPrior.of(values, IDS, origin).prepared(given, selected, 1.0, None, entropy, own)
+        c = Release.load(
+            make_release(
+                given, aware, data_set="visits", ledger=own, entropy=entropy, selected=selected, **special
+            ).path
+        )
+        features = np.zeros((ROWS, 4), np.float32)
+        if right is None:
+            with pytest.raises(InputError, match="nothing says which rows"):
+                Job(c, features[: len(c)], "linear", default_recipe("linear"), 0.1)
+            Job(c, features[: len(c)], "linear", default_recipe("linear"), 0.0)
+            continue
+        Job(join_releases([a, b, c]), features, "linear", default_recipe("linear"), 0.1)
+        with pytest.raises(InputError, match="name first the release"):
+            Job(join_releases([b, a, c]), features, "linear", default_recipe("linear"), 0.1)
+    assert Y is not None
+
+
+def test_other_options_in_the_same_directory_are_refused(run):
+    from typer.testing import CliRunner
+
+    from labeldp.cli import app
+
+    options = [
+        "train",
+        "--dataset",
+        "digits",
+        "--model",
+        "linear",
+        "--out",
+        str(run[0]),
+        "--stages",
+        "2",
+        "--canaries",
+        "100",
+    ]
+    for changed_options in (
+        ["--epsilon", "8"],
+        ["--epsilon", "4", "--mechanism", "response"],
+        ["--epsilon", "4", "--insecure-seed", "1"],
+    ):
+        result = CliRunner().invoke(app, [*options, *changed_options])
+        assert "holds another run" in str(result.exception)
+
+
+def test_rows_behind_the_prior_cannot_judge_either(run, tmp_path):
+    from labeldp.training.finished import evaluate
+    from labeldp.training.run import train
+
+    folder, _ = run
+    one, two = (Release.load(folder / f"released-{n}.parquet") for n in (1, 2))
+    features = np.random.default_rng(0).normal(size=(len(two), 4)).astype(np.float32)
+    train(Job(two, features, "linear", changed(default_recipe("linear"), epochs=1), 0.0), tmp_path / "alone")
+    with pytest.raises(InputError, match="its rows shaped what was learned"):
+        evaluate(tmp_path / "alone", one, np.zeros((len(one), 4), np.float32))
 
 
 def test_folds_judge_with_the_first_release_and_never_beside_a_prior(run, tmp_path):

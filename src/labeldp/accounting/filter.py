@@ -12,7 +12,7 @@ from typing import Any
 
 from labeldp.accounting.book import CHARGED, DELIVERED, Book, DataSet, Fingerprint, ReleaseRecord
 from labeldp.accounting.cost import SLACK_SHARE, Cost, check_delta
-from labeldp.accounting.rows import Rows, overlap
+from labeldp.accounting.rows import Rows, highest, overlap
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, RefusedError
 
 AGAIN_CHARGE = "charge"
@@ -22,7 +22,7 @@ AGAIN_CHARGE = "charge"
 class Budget:
     """What a user asked for. A part that is None stays as it is; for a new data set it is nothing.
 
-    Where neither part is named, a new data set's caps are its first release's own cost.
+    Where neither part is named, a new data set's caps are its first release's own cost, or the ε that was asked for, if that is more.
     """
 
     pure: float | None = None
@@ -68,6 +68,9 @@ class Request:
     again: str | None = None
     delta: float = 0.0  # at which the mechanism's ε is stated
     delivered: str | None = None  # the checksum of the release that is already where this one shall go
+    asked: float = (
+        0.0  # the pure ε that was asked for; what integers make of it, or what a prior leaves of it, may be less
+    )
 
     def __post_init__(self) -> None:
         if self.again not in (None, AGAIN_CHARGE):
@@ -101,7 +104,7 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     if data_set is None:
         caps = None
         if not request.insecure and request.cost is not None:
-            caps = budget.caps(Cost() if budget.given else request.cost)
+            caps = budget.caps(Cost() if budget.given else highest(request.cost, Cost(pure=request.asked)))
         data_set = DataSet(request.data_set, request.fingerprint, caps, budget.delta(request.delta))
         fingerprint = request.fingerprint.to_json()
         body = {
@@ -212,7 +215,7 @@ def _differences(before: list[ReleaseRecord], request: Request) -> str:
     """In what the request differs from the release that it is closest to."""
     words = {"mechanism": "mechanism or ε", "label": "the label column", "label_names": "the class names",
              "shuffle": "--shuffle", "entropy": "the source of the noise",
-             "public_prior": "the public prior",
+             "public_prior": "where the public prior comes from", "channels": "the public prior", "selection": "the candidates",
              "planting": "the canaries (these rows were released before without them, or with others)"}  # fmt: skip
 
     def differing(release: ReleaseRecord) -> list[str]:

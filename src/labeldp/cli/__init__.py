@@ -12,7 +12,21 @@ from typing import Any
 
 import typer
 
-from labeldp.cli import audit, canaries, download, games, inspect, judge, ledger, pate, plan, release, train
+from labeldp.cli import (
+    audit,
+    canaries,
+    download,
+    games,
+    inspect,
+    judge,
+    ledger,
+    pate,
+    plan,
+    release,
+    reproduce,
+    select,
+    train,
+)
 from labeldp.errors import LabelDPError
 
 _EXIT_CODES = "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails · 4 charged but not finished: run it again."
@@ -49,10 +63,12 @@ for _name, _command in (
     ("train", train.command),
     ("predict", judge.predict),
     ("evaluate", judge.evaluate),
+    ("select", select.command),
     ("download", download.command),
     ("audit", audit.command),
     ("audit-repeat", games.repeat),
     ("audit-heuristic", games.heuristic),
+    ("reproduce", reproduce.command),
 ):
     app.command(_name)(_interruptible(_command))
 app.add_typer(ledger.app, name="ledger")

@@ -65,10 +65,14 @@ def _run(folder: Path, method: str) -> tuple[Path, Path | None, Path | None]:
     """What `train --canaries` left in its directory; the paper's method takes no release."""
     names = ("probabilities.npy", "canaries.npz", "released.parquet")
     scores, canaries, release = (folder / name for name in names)
+    if (folder / "released-1.parquet").exists() and not release.exists():
+        typer.echo("a run in stages: the model is audited; who sees all releases is in its summary.json.", err=True)
+        method = "paper" if method == "paper" else "staged"
+        release = scores
     missing = [path.name for path in (scores, canaries, release) if not path.exists()]
     if missing:
         raise InputError(f"{folder} is no run of `labeldp train --canaries`: it has no {missing[0]}.")
-    return scores, canaries, None if method == "paper" else release
+    return scores, canaries, None if method in ("paper", "staged") else release
 
 
 def _trained_on(folder: Path) -> str | None:

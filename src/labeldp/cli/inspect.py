@@ -34,7 +34,7 @@ def command(
     facts = [
         ("release", f"{release}: {len(loaded):,} rows of data set {loaded.data_set!r}, made on {summary['made']}"),
         ("mechanism", f"{loaded.mechanism.name}: {loaded.mechanism.describe()}"),
-        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"])),
+        ("certificate", guarantee_text(certificate)),
         ("data set", f"its owner's cap for all its releases together: {promise}"),
         ("trust", _TRUST[loaded.mechanism.trust]),
         ("carries", _carries(loaded)),

@@ -42,9 +42,10 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
-def guarantee_text(epsilon: float | None, delta: float | None, reason: str | None, of: str = "file") -> str:
+def guarantee_text(certificate: dict[str, Any], of: str = "file") -> str:
     """The certificate in words."""
-    if epsilon is None:
-        return f"none: {reason}"
-    pure = "pure" if not delta else f"δ = {delta:g}"
-    return f"ε = {number(epsilon)} ({pure}) for this {of} alone; neighbours differ in one label"
+    if certificate["epsilon"] is None:
+        return f"none: {certificate['reason']}"
+    pure = "pure" if not certificate["delta"] else f"δ = {certificate['delta']:g}"
+    given = f"; given {certificate['given']}" if "given" in certificate else ""
+    return f"ε = {number(certificate['epsilon'])} ({pure}) for this {of} alone; neighbours differ in one label{given}"

@@ -30,6 +30,8 @@ from labeldp.cli.pate_options import (
     AskedOption,
     BudgetGaussianOption,
     BudgetOption,
+    CanariesOption,
+    CandidatesOption,
     ClassesOption,
     ContrastiveOption,
     DataOption,
@@ -89,6 +91,8 @@ def run(
     dataset: DatasetOption = None,
     data: DataOption = None,
     first: FirstOption = None,
+    canaries: CanariesOption = None,
+    candidates: CandidatesOption = None,
     features: FeaturesOption = None,
     labels: LabelsOption = None,
     label: LabelOption = None,
@@ -143,10 +147,17 @@ def run(
     }  # fmt: skip
     if preset is not None and any((features, labels)):
         raise InputError("a --preset brings its data set; leave out --features and --labels.")
+    if candidates is not None and canaries is None:
+        raise InputError(
+            "--candidates is the number of labels that each of the --canaries is drawn from; say how many."
+        )
+    if canaries is not None and holdout:
+        raise InputError("--canaries and --holdout do not go together: a canary's label must be among the teachers'.")
     filled(given, preset)
     origin = origin_of(
-        given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first
-    )
+        given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first,
+        canaries=canaries, candidates=candidates,
+    )  # fmt: skip
     stages = stages_of(out, origin, holdout, contrastive)
     mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
     plan = teacher_plan(given, stages, seed)
@@ -275,7 +286,7 @@ def aggregate(
     certificate = facts["certificate"]
     print_facts([
         ("released", f"{facts['out']}: {facts['answered']:,} answers to {facts['asked']:,} questions"),
-        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"], "release")),
+        ("certificate", guarantee_text(certificate, "release")),
         ("basis", "the caps, whatever was asked and answered; this may be published"),
         ("cost", "charged now" if facts["charged"] else f"made on {facts['made']}, nothing charged"),
         ("ledger", str(stages.material.ledger)),
@@ -423,7 +434,7 @@ def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
     certificate, accuracy, estimated = summary["certificate"], summary["accuracy_test"], summary["accuracy_estimated"]
     facts = [
         ("run", str(stages.folder)),
-        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"], "release")),
+        ("certificate", guarantee_text(certificate, "release")),
         ("trust", "central: teachers and aggregator saw features and labels; answers.parquet and the students may leave"),
         ("answers", f"{summary['answered']:,} to {summary['asked']:,} questions (caps {caps['max_answered']:,} and {caps['max_asked']:,}, which is what is charged)"),
     ]  # fmt: skip
@@ -444,6 +455,8 @@ def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
         )
     elif stages.rows < len(stages.material.labels):
         facts.append(("held out", "rows that nobody judges by: --holdout-epsilon releases them"))
+    for who, found in summary.get("audit", {}).items():
+        facts.append((f"audit: {who}", f"ε ≥ {found['epsilon_low']:.4g} at δ = {found['delta']:g} ({found['correct']:,} of {found['guesses']:,} guesses right)"))  # fmt: skip
     facts.append(("ledger", str(stages.material.ledger)))
     facts.append(
         ("compute", f"teachers {summary['teachers_flop']:.3g} FLOP, students {summary['students_flop']:.3g} FLOP")

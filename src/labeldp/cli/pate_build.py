@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from labeldp.pate.workers import Workers
 
 
-def origin_of(dataset: Any, data: Path | None, features: Path | None, labels: Path | None, *rest: Any) -> Origin:
+def origin_of(
+    dataset: Any, data: Path | None, features: Path | None, labels: Path | None, *rest: Any, canaries: int | None = None,
+    candidates: int | None = None,
+) -> Origin:  # fmt: skip
     """Where features and labels are; paths are made absolute, since later stages may start elsewhere."""
     from labeldp.accounting.ledger import default_ledger_path
     from labeldp.pate.material import Origin
@@ -35,7 +38,8 @@ def origin_of(dataset: Any, data: Path | None, features: Path | None, labels: Pa
         ledger = default_ledger_path()  # as it is now: later stages charge the same
 
     return Origin(
-        dataset, place(data), place(features), place(labels), label, classes, id_column, image_size, data_set, place(ledger), first
+        dataset, place(data), place(features), place(labels), label, classes, id_column, image_size, data_set, place(ledger), first,
+        canaries, candidates,
     )  # fmt: skip
 
 
@@ -50,10 +54,12 @@ def stages_of(out: Path, origin: Origin, holdout: float, contrastive: int) -> St
 
 def begin(stages: Stages, origin: Origin) -> None:
     """The directory and its private part, once every option is understood."""
+    from labeldp.pate.planted import keep
     from labeldp.training.folder import RunFolder
 
     RunFolder(stages.owner).make(private=True)
     origin.save(stages.owner)
+    keep(stages.owner, stages.material.canaries)
 
 
 def voted_run(out: Path) -> tuple[Stages, Origin, dict[str, Any]]:

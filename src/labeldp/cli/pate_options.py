@@ -13,6 +13,8 @@ _DATA, _TEACHERS, _ANSWERS, _STUDENT, _MACHINE = "Data", "Teachers", "Answers", 
 DatasetOption = Annotated[str | None, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100.", rich_help_panel=_DATA)]
 DataOption = Annotated[Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False, rich_help_panel=_DATA)]
 FirstOption = Annotated[int | None, typer.Option("--first", help="Of a bundled data set, only the first so many rows.", rich_help_panel=_DATA)]
+CanariesOption = Annotated[int | None, typer.Option("--canaries", help="With --dataset: plant so many labels, and audit the answers and the first student for them.", rich_help_panel=_DATA)]
+CandidatesOption = Annotated[int | None, typer.Option("--candidates", help="With --canaries: labels to choose each from. Default: 2.", rich_help_panel=_DATA)]
 FeaturesOption = Annotated[Path | None, typer.Option("--features", help="Your own public features: as for train.", readable=False, rich_help_panel=_DATA)]
 LabelsOption = Annotated[Path | None, typer.Option("--labels", help="A Parquet or CSV file with the private labels, in the features' order or with an id.", readable=False, rich_help_panel=_DATA)]
 LabelOption = Annotated[str | None, typer.Option("--label", help="The column that holds the label.", rich_help_panel=_DATA)]

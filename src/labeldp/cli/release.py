@@ -163,7 +163,7 @@ def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         ("released", f"{done['out']}: {what}"),
         ("mechanism", f"{mechanism['name']}: {done['describes']}"),
-        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"])),
+        ("certificate", guarantee_text(certificate)),
         ("cost", how),
         ("budget", budget["text"]),
         ("row order", "shuffled" if done["shuffled"] else "that of the input, and public (--shuffle hides it)"),

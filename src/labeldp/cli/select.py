@@ -87,7 +87,7 @@ def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
             "score",
             f"{done['score']:.2%} of {done['scoring_rows']:,} rows, with noise of ±{done['score_deviation']:.2%}; of the best, and so a little too high",
         ),
-        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"], "selection")),
+        ("certificate", guarantee_text(certificate, "selection")),
         ("one run", f"ε = {done['base_epsilon']:.6g} for release and score alike"),
         ("trust", "central: whoever ran this saw features and labels; how long it took must stay secret"),
         ("cost", how),

@@ -56,6 +56,7 @@ def command(
     folds: Annotated[int | None, typer.Option("--folds", help="Estimate accuracy by cross-fitting so many models, and train on all rows.", rich_help_panel=_JUDGE)] = None,
     select: Annotated[str, typer.Option("--select", help="last epoch, or the best by half of the rows held out; the other half reports.", rich_help_panel=_JUDGE)] = "last",
     patience: Annotated[int | None, typer.Option("--patience", help="With --select best: stop after so many epochs without a better one.", rich_help_panel=_JUDGE)] = None,
+    other_rows: Annotated[bool, typer.Option("--other-rows", help="The public prior behind some release was made without any of these rows' released labels, though nothing shows it.", rich_help_panel=_JUDGE)] = False,
     canary_share: CanaryShareOption = 0.0,
     test_features: Annotated[Path | None, typer.Option("--test-features", help="Rows with public labels.", readable=False, rich_help_panel=_JUDGE)] = None,
     test_labels: Annotated[Path | None, typer.Option("--test-labels", help="Their labels: .npy, or a table.", readable=False, rich_help_panel=_JUDGE)] = None,
@@ -132,7 +133,7 @@ def command(
         judged = holdout is not None or loaded.mechanism.judges(loaded.observations).any()
         return Job(
             loaded, values, name, recipe, share if judged else 0.0, select, patience, columns=columns, canary_share=canary_share,
-            machine=Machine(device, dtype, compile_model),
+            machine=Machine(device, dtype, compile_model), prior_saw_none=other_rows,
         )  # fmt: skip
 
     with joined() as world, TrainingProgress(shown=world.first) as shown:
@@ -274,7 +275,7 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     certificate = summary["certificate"]
     facts = [
         ("run", str(out)),
-        ("certificate", guarantee_text(certificate["epsilon"], certificate["delta"], certificate["reason"], "release")),
+        ("certificate", guarantee_text(certificate, "release")),
     ]
     if summary["accuracy_estimated"] is not None:
         low, high = summary["interval_95"]

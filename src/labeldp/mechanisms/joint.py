@@ -37,6 +37,8 @@ class Joint(Parts):
             raise InputError(f"from 1 to {_MOST_PARTS} releases can be joined; got {len(self.parts)}.")
         if any(part.num_classes != self.num_classes for part in self.parts):
             raise InputError("the releases have different numbers of classes.")
+        if any(isinstance(part, Joint) for part in self.parts):
+            raise InputError("these are joined already: join all releases at once.")
         if any(part.trust != "local" for part in self.parts):
             raise InputError(
                 "answers of PATE's teachers, and a release that was selected, are made of all rows' labels, and cannot be joined with "

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
 from labeldp.release import format as files
+from labeldp.release.origin import UNKNOWN, Origin, with_origins
 from labeldp.release.place import place_file
 
 if TYPE_CHECKING:
@@ -199,8 +200,30 @@ class Release:
 
     @property
     def guarantee(self) -> Guarantee | None:
-        """(ε, δ) of this one release, computed from the mechanism; None where nothing is guaranteed."""
-        return None if self.insecure else self.mechanism.guarantee()
+        """(ε, δ) of this one release, from the mechanism, and from what its public prior cost; None where nothing is guaranteed."""
+        return None if self.insecure else with_origins(self.mechanism.guarantee(), self.origins, self.checksums)
+
+    @property
+    def checksums(self) -> tuple[str, ...]:
+        """Its own; of joined releases, theirs."""
+        return tuple(self.header.get("releases") or (self.checksum,))
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Where the public priors behind it come from, if there are any."""
+        given = self.header.get("public_priors") or (
+            [self.header["public_prior"]] if "public_prior" in self.header else []
+        )
+        return tuple(origin for origin in map(Origin.from_json, given) if origin is not None)
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """Every release that it was made of, or that a prior behind it was."""
+        return tuple(dict.fromkeys([*self.checksums, *(one for origin in self.origins for one in origin.releases)]))
+
+    def certificate(self) -> dict[str, Any]:
+        """(ε, δ) as JSON; null, with a word why, where nothing is guaranteed."""
+        return certificate_json(self.mechanism, self.insecure, self.origins, self.checksums)
 
     def to_json(self) -> dict[str, Any]:
         """A summary."""
@@ -208,7 +231,7 @@ class Release:
             "data_set": self.data_set,
             "rows": len(self),
             "mechanism": self.mechanism.to_json(),
-            "certificate": certificate_json(self.mechanism, self.insecure),
+            "certificate": self.certificate(),
             "label_names": self.header.get("label_names"),
             "made": self.header["made"],
             "shuffled": self.header["shuffled"],
@@ -234,9 +257,12 @@ def _id_texts(ids: npt.NDArray[Any]) -> list[str]:
     return [str(i) for i in ids.tolist()]
 
 
-def certificate_json(mechanism: Mechanism, insecure: str | None) -> dict[str, Any]:
-    """(ε, δ) of one release; null, with a word why, where nothing is guaranteed."""
+def certificate_json(
+    mechanism: Mechanism, insecure: str | None, origins: Sequence[Origin] = (), parts: Sequence[str] = ()
+) -> dict[str, Any]:
+    """(ε, δ) of one release; null, with a word why, where nothing is guaranteed. `given` says what it takes for granted, if anything."""
     if insecure is not None or isinstance(mechanism, NoPrivacy):
         return {"epsilon": None, "delta": None, "reason": insecure or NoPrivacy.reason}
-    guarantee = mechanism.guarantee()
-    return {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "reason": None}
+    guarantee = with_origins(mechanism.guarantee(), origins, parts)
+    stated = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "reason": None}
+    return stated if all(origin.known for origin in origins) else {**stated, "given": UNKNOWN}

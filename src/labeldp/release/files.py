@@ -22,9 +22,10 @@ from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
 from labeldp.release.hashing import is_id
-from labeldp.release.make import Draw, Made, make_release
+from labeldp.release.make import Made, make_release
 from labeldp.release.rows import Selection, Span
 from labeldp.release.source import TableSource
+from labeldp.release.statement import origins_in
 from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
 
 
@@ -68,14 +69,13 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         raise_budget=options.raise_budget,
     )
     selected = Span(*options.rows) if isinstance(options.rows, tuple) else options.rows
-    draw: Draw | None = None
-    about: dict[str, Any] | None = None
+    special: dict[str, Any] = {}
     warnings: list[str] = []
     if options.public_prior is not None:
-        mechanism, draw, about, warnings = _with_prior(options, source, selected, entropy)
+        mechanism, special, warnings = _with_prior(options, source, selected, entropy, ledger)
     made = make_release(
         source, mechanism, data_set=name, ledger=ledger, entropy=entropy, again=options.again, shuffle=options.shuffle,
-        selected=selected, out=out, draw=draw, about=about,
+        selected=selected, out=out, asked=options.epsilon or 0.0, **special,
     )  # fmt: skip
     warnings += made.warnings
     if made.data_set.fingerprint.by == "name":
@@ -90,7 +90,7 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         if stated
         else "the file's stem; --data-set names another",
         "mechanism": mechanism.to_json(),
-        "certificate": certificate_json(mechanism, made.record.insecure),
+        "certificate": certificate_json(mechanism, made.record.insecure, origins_in(special.get("about"))),
         "charged": made.charged_now,
         "resumed": made.resumed,
         "made": made.record.made,
@@ -158,8 +158,8 @@ def _mechanism(options: ReleaseOptions) -> Mechanism:
 
 
 def _with_prior(
-    options: ReleaseOptions, source: TableSource, selected: Selection | None, entropy: Entropy
-) -> tuple[Mechanism, Draw, dict[str, Any], list[str]]:
+    options: ReleaseOptions, source: TableSource, selected: Selection | None, entropy: Entropy, ledger: Ledger
+) -> tuple[Mechanism, dict[str, Any], list[str]]:
     """Each row's own channel, by its public prior."""
     from labeldp.release.prior import PublicPrior
 
@@ -169,8 +169,8 @@ def _with_prior(
     if options.prior is not None or options.delta is not None:
         raise InputError("--public-prior has a prior for each row, and a pure ε; leave out --prior and --delta.")
     prior = PublicPrior.read(options.public_prior)
-    mechanism, draw, about = prior.prepared(source, selected, options.epsilon, options.mechanism, entropy)
-    return mechanism, draw, about, list(prior.warnings)
+    mechanism, special = prior.prepared(source, selected, options.epsilon, options.mechanism, entropy, ledger)
+    return mechanism, special, list(prior.warnings)
 
 
 def _budget(made: Made, options: ReleaseOptions) -> dict[str, Any]:
@@ -182,5 +182,5 @@ def _budget(made: Made, options: ReleaseOptions) -> dict[str, Any]:
         text = f"{describe_caps(data_set.caps)}, spent so far {describe_caps(spent)}; may be published: {published(data_set)}"
         first = made.charged_now and len(data_set.releases) == 1
         if first and options.budget is None and options.budget_gaussian is None:
-            text += "; the cap is this first release's own cost, since no --budget was given"
+            text += "; the cap is what this first release was asked for, since no --budget was given"
     return {**data_set.budget_json(), "spent": spent.to_json(), "text": text}

@@ -21,6 +21,7 @@ from labeldp.accounting.journal import canonical
 from labeldp.errors import FileFormatError, InputError
 from labeldp.mechanisms import Mechanism, mechanism_from_json
 from labeldp.release.hashing import is_id, text_parts
+from labeldp.release.origin import Origin
 from labeldp.release.place import look_up
 
 FORMAT = 1
@@ -199,12 +200,18 @@ def is_header(header: Any) -> bool:
         keys = ("epsilon", "delta")
         return value is None or (isinstance(value, dict) and all(isinstance(value.get(k), (int, float)) for k in keys))
 
+    def prior(value: Any) -> bool:
+        return value is None or Origin.from_json(value) is not None
+
     names, ids, budget, ledger = (header.get(key) for key in ("label_names", "ids", "budget", "ledger"))
     return (
         all(isinstance(header.get(key), int) and header[key] >= 0 for key in ("rows", "first_row"))
         and all(text(header.get(key)) for key in ("data_set", "made", "trust", "adjacency", "labeldp"))
         and all(text_or_null(header.get(key)) for key in ("insecure", "label"))
         and isinstance(header.get("shuffled"), bool)
+        and prior(header.get("public_prior"))
+        and header.get("chosen_by_id", True) is True
+        and not {"public_priors", "releases"} & set(header)
         and (names is None or (isinstance(names, list) and all(text(name) for name in names)))
         and (ids is None or (isinstance(ids, dict) and text(ids.get("column"))))
         and isinstance(budget, dict)

@@ -38,10 +38,13 @@ def join_releases(releases: Sequence[Release]) -> Release:
         "rows": len(ids),
         "first_row": 0,
         "chosen_by_id": True,
-        "public_priors": [release.header["public_prior"] for release in releases if "public_prior" in release.header],
+        "releases": [one for release in releases for one in release.checksums],
+        "public_priors": [origin.to_json() for release in releases for origin in release.origins],
+        "budget": releases[-1].header["budget"],
         "shuffled": any(release.header["shuffled"] for release in releases),
         "insecure": next((release.insecure for release in releases if release.insecure), None),
     }
+    header.pop("public_prior", None)
     checksum = hashlib.sha256("".join(release.checksum for release in releases).encode()).hexdigest()
     return Release(header, mechanism, ids, np.concatenate(parts), checksum)
 
@@ -51,6 +54,10 @@ def _arrow_ids(release: Release) -> pa.Array:
 
 
 def _check_same_kind(first: Release, other: Release) -> None:
+    if first.header["ledger"]["id"] != other.header["ledger"]["id"]:
+        raise InputError(
+            "these releases come from different ledgers, so nobody can see whether the same people paid in both; they are not joined."
+        )
     for name in ("data_set", "label", "label_names", "ids"):
         if first.header[name] != other.header[name]:
             raise InputError(

@@ -79,11 +79,17 @@ def make_release(
     out: Path | None = None,
     draw: Draw | None = None,
     about: dict[str, Any] | None = None,
+    known_by: dict[str, Any] | None = None,
+    asked: float = 0.0,
+    stamp: tuple[int, ...] | None = None,
 ) -> Made:
     """Release the source's labels (of rows `selected`) once, through the ledger; deliver to `out` if it is given.
 
-    `draw` is for mechanisms that need more than labels: once everything is charged it returns how to observe rows. `about` is said in
-    the file, and a request with another `about` is another request.
+    draw      for mechanisms that need more than labels: once everything is charged it returns how to observe rows
+    about     what else the file says; a request with another is another request
+    known_by  what else makes this request this one, and is said to the ledger alone
+    asked     the pure ε that was asked for: a new data set's cap, where no budget is given
+    stamp     the source's, when `draw` was prepared from it
     """
     check_name(data_set)
     if shuffle and source.id_column is None:
@@ -92,10 +98,14 @@ def make_release(
         _check_out(out, ledger)
     with ledger.lock(data_set) as scratch, _temporary(out, scratch) as out_temporary:
         _check_not_rolled_back(ledger)
+        if stamp is not None and stamp != source.stamp():
+            raise InputError("the label file changed while its release was being prepared. Nothing was charged.")
         stamp = source.stamp()
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
         delivered = _stated(out) if out is not None else None
-        request = request_for(source, mechanism, survey, data_set, entropy, again, shuffle, delivered, about)
+        request = request_for(
+            source, mechanism, survey, data_set, entropy, again, shuffle, delivered, about, known_by, asked
+        )
         check_statable(source, mechanism, survey, data_set, shuffle)
         earlier = _look(ledger, request)
         done = earlier is not None and earlier.reached(PUBLISHED)

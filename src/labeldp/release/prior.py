@@ -6,9 +6,8 @@ randomized; a prior that was computed from the labels themselves would give them
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.accounting.book import ReleaseRecord
+from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, RefusedError
 from labeldp.mechanisms.candidates import most_informative, most_likely
 from labeldp.mechanisms.channels import Channels
 from labeldp.mechanisms.prior import PriorAware
-from labeldp.release.make import Draw, Observe
+from labeldp.release.core import Release
+from labeldp.release.hashing import is_id
+from labeldp.release.make import Observe
+from labeldp.release.origin import Origin, checksums, held_out, number
 from labeldp.release.probabilities import read_probabilities
 from labeldp.release.rows import Selection
 from labeldp.release.source import Source
@@ -53,7 +56,7 @@ class PublicPrior:
         """As `labeldp predict` writes it."""
         read = read_probabilities(path)
         ids = read.ids if read.about.get("named") is not False else None
-        if read.ids is not None and ids is None and not np.array_equal(read.ids.to_numpy(), np.arange(len(read.ids))):
+        if read.ids is not None and ids is None and read.ids.to_pylist() != list(range(len(read.ids))):
             raise InputError(f"{path} goes by row number, but its rows are not those of a whole file in its order.")
         return cls.of(read.values, ids, read.about, str(path))
 
@@ -63,27 +66,70 @@ class PublicPrior:
     ) -> PublicPrior:
         """From arrays."""
         if ids is not None:
-            ids = pc.cast(pa.array(ids), pa.large_string())
+            ids = pa.array(ids) if not isinstance(ids, pa.Array) else ids
+            if not is_id(ids.type) or ids.null_count:
+                raise InputError(f"the ids in {path} must be whole numbers or text, and none missing.")
+            ids = pc.cast(ids, pa.large_string())
             if len(ids.unique()) != len(ids):
                 raise InputError(f"ids repeat in {path}: a row has one prior.")
         return cls(values, ids, about or {}, path)
 
     def refuse_insecure(self, entropy: Entropy) -> None:
         """A prior from a model that saw true labels, or labels under noise from a known seed, may hold them."""
-        reason = self.about.get("insecure")
-        if reason is not None and entropy.secure:
+        if self.about.get("insecure") is not None and entropy.secure:
             raise RefusedError(
-                f"{self.path} comes from a model that is not protected ({str(reason)[:100]}): released rows would show it. Train "
-                "that model from a release with privacy."
+                f"{self.path} comes from a model that is not protected (no privacy, or noise from a known seed, as it says): released "
+                "rows would show it. Train that model from a release with privacy."
             )
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What nobody but the owner can know."""
-        return () if isinstance(self.about.get("release"), str) else (UNKNOWN_ORIGIN.format(self.path),)
+        return () if self.claimed().known else (UNKNOWN_ORIGIN.format(self.path),)
 
-    def channels(self, source: Source, selection: Selection | None, epsilon: float, mechanism: str | None) -> Channels:
-        """What each released row gets, in their order. Labels are not looked at."""
+    def prepared(
+        self,
+        source: Source,
+        selection: Selection | None,
+        epsilon: float,
+        mechanism: str | None,
+        entropy: Entropy,
+        ledger: Ledger,
+    ) -> tuple[PriorAware, dict[str, Any]]:
+        """The mechanism, and what `make_release` takes beside it. Each row's channel is chosen here; labels are not looked at."""
+        self.refuse_insecure(entropy)
+        choose = self._choice(source, mechanism)
+        stamp, origin = source.stamp(), _Behind(self, ledger)
+        parts, row = [], 0
+        for batch in source.batches():
+            count = len(batch.labels)
+            chosen = np.arange(count) if selection is None else selection.among(batch.ids, row, count)
+            if len(chosen):
+                ids = None if batch.ids is None else pc.cast(batch.ids.take(pa.array(chosen)), pa.large_string())
+                parts.append(choose(self.values[self._places(ids, chosen + row)], epsilon))
+                origin.note(chosen + row if ids is None else ids)
+            row += count
+        if not parts:
+            raise InputError("none of the rows is to be released.")
+        if self.ids is None and len(self.values) != row:
+            raise InputError(
+                f"{self.path} has {len(self.values):,} rows, the labels {row:,}: by row number they must be the same."
+            )
+        channels = Channels.concatenate(parts)
+        made = PriorAware.calibrated(epsilon=epsilon, num_classes=source.classes.count, channels=channels)
+
+        def draw(entropy: Entropy, record: ReleaseRecord) -> Observe:
+            return lambda labels, first: made.observe_given(labels, channels[first : first + len(labels)], entropy)
+
+        return made, {
+            "draw": draw,
+            "about": {"public_prior": origin.found().to_json()},
+            # In the order of the source, which a shuffled release does not tell: for the ledger alone.
+            "known_by": {"channels": channels.digest()},
+            "stamp": stamp,
+        }
+
+    def _choice(self, source: Source, mechanism: str | None) -> Callable[[npt.NDArray[Any], float], Channels]:
         name = mechanism or "subset"
         if name not in CHOICES:
             raise InputError(
@@ -92,61 +138,77 @@ class PublicPrior:
             )
         if self.values.ndim != 2 or self.values.shape[1] != source.classes.count:
             raise InputError(
-                f"{self.path} has {self.values.shape[-1]} probabilities a row; {source.classes.count} classes are declared."
+                f"{self.path} has {self.values.shape[-1] if self.values.ndim else 0} probabilities a row; {source.classes.count} classes "
+                "are declared."
             )
-        parts, row = [], 0
-        for batch in source.batches():
-            count = len(batch.labels)
-            chosen = np.arange(count) if selection is None else selection.among(batch.ids, row, count)
-            if len(chosen):
-                parts.append(CHOICES[name](self.values[self._places(batch.ids, chosen, row)], epsilon))
-            row += count
-        if not parts:
-            raise InputError("none of the rows is to be released.")
-        return Channels.concatenate(parts)
+        return CHOICES[name]
 
-    def prepared(
-        self, source: Source, selection: Selection | None, epsilon: float, mechanism: str | None, entropy: Entropy
-    ) -> tuple[PriorAware, Draw, dict[str, Any]]:
-        """What `make_release` takes: the mechanism, how it draws, and what the release says about its prior."""
-        self.refuse_insecure(entropy)
-        channels = self.channels(source, selection, epsilon, mechanism)
-        made = PriorAware.calibrated(epsilon=epsilon, num_classes=source.classes.count, channels=channels)
+    def named_releases(self) -> tuple[str, ...]:
+        """The releases behind it, as the file says."""
+        return checksums(self.about.get("releases")) or ()
 
-        def draw(entropy: Entropy, record: ReleaseRecord) -> Observe:
-            return lambda labels, first: made.observe_given(labels, channels[first : first + len(labels)], entropy)
+    def claimed(self) -> Origin:
+        """What the file says of itself."""
+        certificate = self.about.get("certificate")
+        stated = certificate if isinstance(certificate, dict) and "given" not in certificate else {}
+        epsilon, delta = (number(stated.get(name)) for name in ("epsilon", "delta"))
+        if epsilon is None or delta is None:
+            return Origin(**held_out(self.about))
+        return Origin(self.named_releases(), epsilon, delta, **held_out(self.about))
 
-        return made, draw, self.said(channels)
-
-    def _places(self, ids: Any | None, chosen: npt.NDArray[np.intp], first: int) -> npt.NDArray[np.int64]:
+    def _places(self, ids: Any | None, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
         if (ids is None) != (self.ids is None):
             ours, theirs = ("by row number", "by id") if ids is None else ("by id", "by row number")
             raise InputError(
                 f"the labels go {ours} and {self.path} {theirs}: have both by id (labeldp predict --id, labeldp release --id)."
             )
         if ids is None:
-            places = chosen.astype(np.int64) + first
+            places = rows.astype(np.int64)
             missing = places >= len(self.values)
         else:
-            found = pc.index_in(pc.cast(ids.take(pa.array(chosen)), pa.large_string()), value_set=self.ids)
+            found = pc.index_in(ids, value_set=self.ids)
             missing = np.asarray(pc.is_null(found).to_numpy(zero_copy_only=False), dtype=bool)
             places = np.asarray(pc.fill_null(found, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
         if missing.any():
             raise InputError(
-                f"row {first + int(chosen[np.argmax(missing)])} has no probabilities in {self.path}; {int(missing.sum()):,} rows have "
+                f"row {int(rows[np.argmax(missing)])} has no probabilities in {self.path}; {int(missing.sum()):,} rows have "
                 "none. Every row that is released with a prior needs one."
             )
         return places
 
-    def said(self, channels: Channels) -> dict[str, Any]:
-        """What the release says about its prior: which channels it led to, and the run it came from, if it says so."""
-        origin = {
-            "release": self.about.get("release") if _is_text(self.about.get("release")) else None,
-            "seed": self.about.get("seed") if isinstance(self.about.get("seed"), int) else None,
-            "holdout": self.about.get("holdout") if isinstance(self.about.get("holdout"), (int, float)) else None,
-        }
-        return {"public_prior": {"channels": channels.digest(), **json.loads(json.dumps(origin, allow_nan=False))}}
+
+class _Behind:
+    """The owner's own view of the releases behind a prior: what they really cost, and whether rows are released again."""
+
+    def __init__(self, prior: PublicPrior, ledger: Ledger) -> None:
+        self._claimed = prior.claimed()
+        wanted = set(prior.named_releases())
+        records = [record for record in ledger.book().releases.values() if record.checksum in wanted]
+        self._known = [Release.load(ledger.kept(record)) for record in records if ledger.kept(record).is_file()]
+        self._names = [_names(release) for release in self._known]
+        self._same_rows = False
+
+    def note(self, rows: Any) -> None:
+        """These are released now: ids, or row numbers."""
+        rows = pa.array(rows).cast(pa.large_string())
+        self._same_rows |= any(bool(pc.any(pc.is_in(rows, value_set=names)).as_py()) for names in self._names)
+
+    def found(self) -> Origin:
+        """What the file claims, or what the ledger knows, whichever is more."""
+        each = [release.guarantee for release in self._known if release.guarantee is not None]
+        if not each:
+            return replace(self._claimed, same_rows=self._same_rows)
+        names = pa.concat_arrays(self._names)
+        total = max if len(names.unique()) == len(names) else sum
+        return replace(
+            self._claimed,
+            releases=self._claimed.releases or tuple(release.checksum for release in self._known),
+            epsilon=max(self._claimed.epsilon, total(one.epsilon for one in each)),
+            delta=max(self._claimed.delta, total(one.delta for one in each)),
+            same_rows=self._same_rows,
+        )
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable() and len(value) <= 200
+def _names(release: Release) -> Any:
+    ids = release.arrow_ids if release.arrow_ids is not None else pa.array(release.ids)
+    return ids.cast(pa.large_string())

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,14 @@ def read_probabilities(path: Path) -> Probabilities:
     if path.suffix != ".npy":
         return _from_parquet(path)
     try:
-        return Probabilities(np.load(path, allow_pickle=False), None, {})
+        with path.open("rb") as file:
+            values = np.load(file, allow_pickle=False)
+        if not isinstance(values, np.ndarray):
+            raise ValueError
+        return Probabilities(values, None, {})
     except FileNotFoundError:
         raise InputError(f"there is no file {path}.") from None
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, BadZipFile):
         raise InputError(f"{path} is not a NumPy array of numbers.") from None
 
 
@@ -51,7 +56,7 @@ def _from_parquet(path: Path) -> Probabilities:
         raise
     except FileNotFoundError:
         raise InputError(f"there is no file {path}.") from None
-    except (pa.ArrowException, OSError, KeyError, ValueError, AttributeError):
+    except (pa.ArrowException, OSError, KeyError, ValueError, AttributeError, RecursionError):
         raise InputError(
             f"{path} is no file of probabilities: .npy, or Parquet as `labeldp predict` writes it."
         ) from None

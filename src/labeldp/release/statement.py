@@ -13,12 +13,13 @@ from labeldp.errors import InputError, LedgerError, RefusedError
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.release.core import certificate_json
 from labeldp.release.format import FORMAT, is_header
+from labeldp.release.origin import Origin
 from labeldp.release.source import Source, Survey
 
 
 def request_for(
     source: Source, mechanism: Mechanism, survey: Survey, data_set: str, entropy: Entropy, again: str | None, shuffle: bool,
-    delivered: str | None, about: dict[str, Any] | None = None,
+    delivered: str | None, about: dict[str, Any] | None = None, known_by: dict[str, Any] | None = None, asked: float = 0.0,
 ) -> Request:  # fmt: skip
     """What the ledger is asked for; a request with the same details is the same request."""
     insecure = None if entropy.secure else "the noise comes from a known seed"
@@ -33,11 +34,13 @@ def request_for(
     }
     if source.planting is not None:  # said only where it is so: requests of before stay the same requests
         details["planting"] = source.planting
-    details |= about or {}
+    details |= {**(about or {}), **(known_by or {})}
     if isinstance(mechanism, NoPrivacy):
         return Request(data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered)
     cost, delta = mechanism.certificate(), mechanism.guarantee().delta
-    return Request(data_set, survey.fingerprint, survey.rows, cost, details, insecure, again, delta, delivered)
+    return Request(
+        data_set, survey.fingerprint, survey.rows, cost, details, insecure, again, delta, delivered, 0.0 if cost.gaussian else asked
+    )  # fmt: skip
 
 
 def header_for(
@@ -55,7 +58,9 @@ def header_for(
         "format": FORMAT,
         "labeldp": labeldp.__version__,
         "mechanism": mechanism.to_json(),
-        "certificate": certificate_json(mechanism, record.insecure),  # for readers; computed anew on loading
+        "certificate": certificate_json(
+            mechanism, record.insecure, origins_in(about)
+        ),  # for readers; computed anew on loading
         "adjacency": "one label replaced",
         "trust": mechanism.trust,
         "label": source.label_column,
@@ -72,6 +77,12 @@ def header_for(
         **({"chosen_by_id": True} if survey.selection.by_id else {}),  # and so not one after the other in the source
         **(about or {}),
     }
+
+
+def origins_in(about: dict[str, Any] | None) -> list[Origin]:
+    """Of the public prior that a release is made with, if it is."""
+    origin = Origin.from_json((about or {}).get("public_prior"))
+    return [origin] if origin is not None else []
 
 
 def check_statable(source: Source, mechanism: Mechanism, survey: Survey, data_set: str, shuffle: bool) -> None:

@@ -42,7 +42,7 @@ def cross_fit(
     judges = np.flatnonzero(mechanism.judges(observations))
     if len(judges) < folds:
         raise InputError("--folds needs rows that can judge, and this release has too few of them, or none.")
-    if job.release.header.get("public_priors"):
+    if job.release.origins and not job.prior_saw_none:
         raise InputError(
             "--folds and releases with a public prior do not go together: the rows of a fold would have shaped the others' channels."
         )

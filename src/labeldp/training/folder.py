@@ -77,14 +77,13 @@ class RunFolder:
         finally:
             lock.release()
 
-    def match(self, config: dict[str, Any], *, private: bool = False) -> None:
+    def match(self, config: dict[str, Any], *, private: bool = False, name: str = "config.json") -> None:
         """Begin, or go on with the same; anything else is refused."""
-        path = self.path / "config.json"
         self.make()
-        if not path.exists():
-            self.write("config.json", config, private=private)
+        if not (self.path / name).exists():
+            self.write(name, config, private=private)
             return
-        before, now = self.config(), json.loads(json.dumps(config))
+        before, now = self.read(name), json.loads(json.dumps(config))
         before, now = (_flat(c) for c in (before, now))
         # Some fields are written only where they matter: one that is missing now may matter too.
         different = [name for name in {**now, **before} if before.get(name) != now.get(name)]
@@ -122,10 +121,10 @@ class RunFolder:
     def promise(self) -> dict[str, Any]:
         """The certificate of what was trained on, and why it may be worth nothing; empty before the run is finished."""
         summary = self.finished() or {}
-        promise = {name: summary.get(name) for name in ("certificate", "insecure", "release")}
+        promise = {name: summary.get(name) for name in ("certificate", "insecure", "release", "releases", "judge")}
         config = self.config()
         # Which rows the run held out: a later stage must hold them out too, or they would judge a model that they shaped.
-        return {**promise, "seed": config["recipe"]["seed"], "holdout": config["holdout"]}
+        return {**promise, "seed": config["recipe"]["seed"], "holdout": config["holdout"], "select": config["select"]}
 
     def write(self, name: str, data: dict[str, Any], *, private: bool = False) -> None:
         """A JSON file, in one step."""
@@ -151,7 +150,13 @@ class RunFolder:
 
     def write_trained(self, release: Release, rows: npt.NDArray[np.int64]) -> None:
         """Which rows were trained on."""
-        facts = {"data_set": release.data_set, "by_id": release.header["ids"] is not None}
+        behind = [one for one in release.behind if one not in release.checksums]
+        facts = {
+            "data_set": release.data_set,
+            "by_id": release.header["ids"] is not None,
+            "behind": behind,
+            "unknown_prior": any(not origin.known for origin in release.origins),
+        }
         about = {b"labeldp": json.dumps(facts).encode()}
         table = pa.table({"id": pa.array(release.ids[rows])}).replace_schema_metadata(about)
         place_file(self.path / "trained.parquet", lambda file: pq.write_table(table, file))
@@ -162,10 +167,16 @@ class RunFolder:
             trained = pq.read_table(self.path / "trained.parquet")
             about = json.loads(trained.schema.metadata[b"labeldp"])
             was_by_id, data_set = bool(about["by_id"]), about["data_set"]
+            behind, unknown_prior = about.get("behind", []), about.get("unknown_prior", False)
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             raise InputError(
                 f"{self.path} does not say which rows were trained on: trained.parquet is missing or damaged."
             ) from None
+        if set(release.checksums) & set(behind):
+            raise InputError(
+                "the model's rows were released with a prior from a model of *this* release: its rows shaped what was learned, and cannot "
+                "judge it."
+            )
         by_id = release.header["ids"] is not None
         # Ids name people whatever the data set is called; row numbers mean something within one data set only.
         if by_id != was_by_id or not (by_id or data_set == release.data_set):
@@ -173,6 +184,10 @@ class RunFolder:
                 "whether these rows were trained on cannot be seen: the run and this release name rows in different ways, or number those "
                 "of two data sets. If they were, this accuracy is wrong. If you know that they were not, say so: --other-rows."
             )
+        doubt = (
+            "the model's rows were released with a public prior of unknown origin. If that was made from these rows' released labels, this "
+            "accuracy is wrong. If you know that it was not, say so: --other-rows."
+        )
         seen = {str(name) for name in trained.column("id").to_pylist()}
         again = [i for i, name in enumerate(release.ids.tolist()) if str(name) in seen]
         if again:
@@ -180,7 +195,7 @@ class RunFolder:
                 f"{len(again):,} of these rows were trained on (the first at position {again[0]}): an accuracy on them would be "
                 "wrong. Evaluate on rows that were held out."
             )
-        return None
+        return doubt if unknown_prior else None
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:

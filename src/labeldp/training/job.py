@@ -12,7 +12,9 @@ import torch
 
 from labeldp import models
 from labeldp.errors import InputError
+from labeldp.mechanisms.joint import Joint
 from labeldp.release import Release
+from labeldp.release.origin import Origin
 from labeldp.training.device import Machine
 from labeldp.training.distributed import ALONE, World
 from labeldp.training.fixmatch import FixMatchTrainer
@@ -72,6 +74,7 @@ class Job:
     columns: tuple[str, ...] = ()
     canary_share: float = 0.0
     machine: Machine = field(default_factory=Machine)
+    prior_saw_none: bool = False  # said by whoever knows it: the public priors were made without any of these rows
 
     def __post_init__(self) -> None:
         if len(self.features) != len(self.release):
@@ -84,17 +87,35 @@ class Job:
             raise InputError(f"--select is last or best; got {self.select!r}.")
         if self.patience is not None and (self.patience < 1 or self.select != "best"):
             raise InputError("--patience is a number of epochs, from 1, and goes with --select best.")
-        for prior in self.release.header.get("public_priors", ()):
-            self._check_stage(prior)
+        for origin in self.release.origins:
+            self._check_stage(origin)
 
-    def _check_stage(self, prior: dict[str, Any]) -> None:
+    def judge(self) -> str | None:
+        """The release whose rows are held out: of several, the first that can judge."""
+        mechanism = self.release.mechanism
+        if not isinstance(mechanism, Joint):
+            return self.release.checksum if mechanism.can_judge else None
+        able = [one for one, part in zip(self.release.checksums, mechanism.parts, strict=True) if part.can_judge]
+        return able[0] if able else None
+
+    def _check_stage(self, origin: Origin) -> None:
         """Rows that judge must not have been trained on by the model whose output chose the other rows' channels."""
-        seed, holdout = prior.get("seed"), prior.get("holdout")
-        if self.holdout and seed is not None and (seed, holdout) != (self.recipe.seed, self.holdout):
+        if not self.holdout or self.prior_saw_none:
+            return
+        if origin.judge is None:
             raise InputError(
-                f"some of these rows were released with a prior from a run with --seed {seed} and --holdout {holdout:g}: say the same "
-                "here, so that the rows which that run held out are held out again. Others would judge a model that they shaped. "
-                "(--holdout 0 trains on all rows, and estimates no accuracy.)"
+                "some of these rows were released with a public prior, and nothing says which rows its model was trained on: if the rows "
+                "that are held out here were among them, they would judge a model that they shaped. --holdout 0 trains on all rows and "
+                "estimates no accuracy; --other-rows says that the prior was made without these releases."
+            )
+        if (origin.judge, origin.seed, origin.holdout, origin.select) != (
+            self.judge(), self.recipe.seed, self.holdout, self.select,
+        ):  # fmt: skip
+            raise InputError(
+                f"some of these rows were released with a prior from a run with --seed {origin.seed}, --holdout {origin.holdout:g} and "
+                f"--select {origin.select}: say the same here, and name first the release that it named first, so that the rows which it "
+                "held out are held out again. Others would judge a model that they shaped. (--holdout 0 trains on all rows, and estimates "
+                "no accuracy.)"
             )
 
     def split(self) -> Split:

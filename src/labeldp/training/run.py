@@ -13,7 +13,6 @@ import torch
 
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.evaluation import AccuracyEstimate, estimate_accuracy
-from labeldp.release.core import certificate_json
 from labeldp.training.device import explained_memory, explained_model
 from labeldp.training.distributed import ALONE, World
 from labeldp.training.folder import RunFolder
@@ -148,7 +147,7 @@ def _out_of_patience(job: Job, history: list[dict[str, Any]]) -> bool:
 
 def _summary(job: Job, trainer: Trainer, estimate: AccuracyEstimate | None, rows: int) -> dict[str, Any]:
     return {
-        "certificate": certificate_json(job.release.mechanism, job.release.insecure),
+        "certificate": job.release.certificate(),
         "trust": job.release.mechanism.trust,
         **estimate_json(estimate),
         "rows_trained": rows,
@@ -159,6 +158,8 @@ def _summary(job: Job, trainer: Trainer, estimate: AccuracyEstimate | None, rows
         "threads": torch.get_num_threads(),
         "insecure": job.release.insecure,
         "release": job.release.checksum,
+        "releases": list(job.release.behind),
+        "judge": job.judge(),
     }
 
 

@@ -5,8 +5,9 @@ Every row is released once, in one stage, so the certificate is that of one rele
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import torch
 
 from labeldp.accounting.ledger import Ledger
 from labeldp.data.bundled import load
+from labeldp.entropy import Entropy
 from labeldp.errors import InputError
+from labeldp.mechanisms import Mechanism
 from labeldp.release import Release
 from labeldp.release.joint import join_releases
 from labeldp.release.make import make_release
@@ -37,6 +40,7 @@ from labeldp.training.finished import open_run
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, Rows, holding_out
 from labeldp.training.run import Progress, train
+from labeldp.training.scores import write_scores
 from labeldp.training.trainer import Steps
 
 
@@ -109,6 +113,8 @@ class Staged:
             raise InputError(
                 f"--stages goes with --mechanism {' or '.join(CHOICES)}, which have a form for a prior; got {self.mechanism!r}."
             )
+        if self.world.first:
+            RunFolder(self.folder).match(self._config(), name="stages.json")
         bundle = load(self.dataset, self.data)
         parts = self.dealing.parts(len(bundle.labels))
         source = owners_source(bundle, self.folder, self.canaries, by_id=True) if self.world.first else None
@@ -139,23 +145,43 @@ class Staged:
         self, source: ArraySource, rows: Rows, file: Path, features: Any, earlier: Job | None, place: Path
     ) -> None:
         """These rows: as any release in the first stage, by the earlier model's probabilities in later ones."""
-        ledger, entropy = Ledger(self.folder / LEDGER), noise(self.insecure_seed)
+        ledger, entropy = Ledger(self.folder / LEDGER), self._noise(file.name)
         selected = Named.of(rows)
+        special: dict[str, Any] = {}
+        mechanism: Mechanism
         if earlier is None:
             mechanism = chosen_mechanism(self.mechanism or "subset", self.epsilon, source.classes.count)
-            make_release(
-                source, mechanism, data_set=self.dataset, ledger=ledger, entropy=entropy, selected=selected, out=file
-            )
-            return
-        trainer, _ = open_run(place, earlier.machine, earlier.model)
-        values = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features[rows])))
-        prior = PublicPrior.of(values, rows, RunFolder(place).promise())
-        assert self.epsilon is not None
-        aware, draw, about = prior.prepared(source, selected, self.epsilon, self.mechanism, entropy)
+        else:
+            assert self.epsilon is not None
+            # On disk before the charge: another machine's floats would make another prior, and another request, of it.
+            kept = place / "prior.parquet"
+            if not kept.exists():
+                trainer, _ = open_run(place, earlier.machine, earlier.model)
+                values = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features[rows])))
+                write_scores(kept, rows, values, {**RunFolder(place).promise(), "named": True})
+            prior = PublicPrior.read(kept)
+            mechanism, special = prior.prepared(source, selected, self.epsilon, self.mechanism, entropy, ledger)
         make_release(
-            source, aware, data_set=self.dataset, ledger=ledger, entropy=entropy, selected=selected, out=file, draw=draw,
-            about=about,
+            source, mechanism, data_set=self.dataset, ledger=ledger, entropy=entropy, selected=selected, out=file,
+            asked=self.epsilon or 0.0, **special,
         )  # fmt: skip
+
+    def _noise(self, name: str) -> Entropy:
+        """A seed would give every stage the same words: each has one of its own."""
+        if self.insecure_seed is None:
+            return noise(None)
+        digest = hashlib.sha256(f"{self.insecure_seed} {name}".encode()).digest()
+        return noise(int.from_bytes(digest[:6], "big"))
+
+    def _config(self) -> dict[str, Any]:
+        """What makes these stages these: releases that are there were made so."""
+        return {
+            "dataset": self.dataset,
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "insecure_seed": self.insecure_seed,
+            **asdict(self.dealing),
+        }
 
 
 def _summed_up(summary: dict[str, Any], before: list[dict[str, Any]], releases: list[Release]) -> dict[str, Any]:

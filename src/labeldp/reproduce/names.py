@@ -1,0 +1,38 @@
+"""What can be reproduced, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from labeldp.errors import InputError
+from labeldp.reproduce.figure1 import figure1
+from labeldp.reproduce.frontier import frontier
+from labeldp.reproduce.heuristic import table_heuristic
+from labeldp.reproduce.methods import check_scale
+from labeldp.reproduce.pates import study_answers, study_threshold, table_pate
+from labeldp.reproduce.plan import Plan
+from labeldp.reproduce.tables import table1, table2, table_agibi
+
+_PLANS: dict[str, Callable[[str, int], Plan]] = {
+    "table1": table1,
+    "table2": table2,
+    "table-agibi": table_agibi,
+    "table-heuristic": table_heuristic,
+    "table-pate": table_pate,
+    "figure1": figure1,
+    "study-answers": study_answers,
+    "study-threshold": study_threshold,
+}
+NAMES = (*_PLANS, "frontier")
+
+
+def plan(name: str, scale: str, seeds: int | None = None) -> Plan:
+    """The named table, figure or study at a scale, from so many seeds (default: one; the frontier has its own queue)."""
+    check_scale(scale)
+    if seeds is not None and seeds < 1:
+        raise InputError(f"--seeds is at least 1; got {seeds}.")
+    if name == "frontier":
+        return frontier(scale, seeds)
+    if name not in _PLANS:
+        raise InputError(f"unknown name {name!r}; choose one of {', '.join(NAMES)}.")
+    return _PLANS[name](scale, seeds or 1)

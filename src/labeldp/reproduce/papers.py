@@ -1,0 +1,91 @@
+"""What has been published, with its source, to stand beside ours. These numbers are quoted, never computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MALEK = "Malek et al., Antipodes of Label Differential Privacy: PATE and ALIBI (NeurIPS 2021)"
+GHAZI = "Ghazi et al., Deep Learning with Label Differential Privacy (NeurIPS 2021)"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A row as printed: test accuracy in percent, ε, and 95% intervals of ε_m. None where nothing was printed."""
+
+    accuracy: float | None = None
+    epsilon: float | None = None
+    measured: tuple[float, float] | None = None
+    apart: tuple[float, float] | None = None  # from ten trainings with a tenth of the canaries each
+
+
+@dataclass(frozen=True)
+class PateRow:
+    """A row of the paper's table of PATE-FM's parameters; accuracies in percent."""
+
+    teachers: int
+    sigma1: float
+    sigma2: float
+    threshold: float
+    answered: int
+    ensemble: float
+    student: float
+
+
+NOTHING = Published()
+
+# Table 1 of Malek et al. (`table:comparitive-results`). PATE-FM's ε are at δ = 1e-5 and depend on the votes.
+TABLE1 = {
+    ("cifar10", "high"): {"PATE-FM": Published(93.7, 1.6, (0.0, 0.9)), "ALIBI": Published(94.0, 8.0, (2.9, 4.0))},
+    ("cifar10", "medium"): {"PATE-FM": Published(86.9, 0.29, (0.0, 0.6)), "ALIBI": Published(84.2, 2.1, (1.0, 2.2))},
+    ("cifar10", "low"): {"PATE-FM": Published(73.4, 0.18, (0.0, 0.4)), "ALIBI": Published(71.0, 1.0, (0.0, 2.2))},
+    ("cifar100", "very-high"): {"ALIBI": Published(75.3, 8.1, (3.5, 4.5))},
+    ("cifar100", "high"): {"PATE-FM": Published(69.9, 715, (0.4, 1.0)), "ALIBI": Published(71.4, 6.3, (2.8, 3.5))},
+    ("cifar100", "medium"): {"PATE-FM": Published(50.0, 16, (0.2, 0.7)), "ALIBI": Published(51.6, 3.0, (1.4, 2.4))},
+    ("cifar100", "low"): {"PATE-FM": Published(30.5, 7.9, (0.2, 0.6)), "ALIBI": Published(31.4, 2.0, (0.6, 1.0))},
+}
+
+# Table 2 (`table:ghazi-vs-alibi`): CIFAR-100, ResNet-18. LP-2ST's are quoted there from Ghazi et al., Table 4.
+TABLE2 = {
+    "ALIBI": {3.0: 55.0, 4.0: 65.0, 5.0: 69.0, 6.0: 71.5, 8.0: 74.4},
+    "LP-2ST": {3.0: 28.7, 4.0: 50.2, 5.0: 63.5, 6.0: 70.6, 8.0: 74.1},
+}
+
+# `table:agibi`: accuracy, ε at δ = 1e-5, ε_m. CIFAR-100's intervals are those printed; they equal ALIBI's of `table:heuristic`, and the
+# confidences that were published with the code give 2.4–3.3, 1.8–3.3 and 0.3–1.3.
+AGIBI = {
+    ("cifar10", "high"): Published(93.5, 19, (2.1, 3.2)),
+    ("cifar10", "medium"): Published(84.3, 7.7, (0.7, 1.4)),
+    ("cifar10", "low"): Published(71.3, 3.7, (0.0, 2.0)),
+    ("cifar100", "high"): Published(69.9, 17, (2.7, 3.4)),
+    ("cifar100", "medium"): Published(50.8, 8.4, (1.3, 2.0)),
+    ("cifar100", "low"): Published(28.7, 5.4, (0.6, 1.1)),
+}
+
+# `table:heuristic`, the column of 10 × 100 labels; that of 1,000 is Table 1's.
+HEURISTIC = {
+    ("cifar10", "high"): (2.7, 3.6),
+    ("cifar10", "medium"): (0.2, 2.5),
+    ("cifar10", "low"): (0.0, 1.6),
+    ("cifar100", "high"): (2.7, 3.4),
+    ("cifar100", "medium"): (1.3, 2.0),
+    ("cifar100", "low"): (0.6, 1.1),
+}
+
+# `table:pate-hyperparameters`.
+PATE = {
+    ("cifar10", "high"): PateRow(200, 160, 20, 100, 500, 90.8, 93.7),
+    ("cifar10", "medium"): PateRow(800, 800, 300, 400, 250, 60.8, 86.9),
+    ("cifar10", "low"): PateRow(800, 800, 500, 400, 250, 36.4, 73.4),
+    ("cifar100", "high"): PateRow(20, 7, 2, 2, 9400, 74.0, 69.9),
+    ("cifar100", "medium"): PateRow(100, 45, 15, 10, 1000, 55.0, 50.0),
+    ("cifar100", "low"): PateRow(100, 90, 30, 10, 1000, 28.8, 30.5),
+}
+
+# CIFAR-10 by ε. ALIBI: Table 1 of Malek et al. (2.1 beside our 2); LP-1ST and LP-2ST: Ghazi et al., Table 1.
+FRONTIER = {
+    1.0: {"alibi": "71.0", "response": "59.96 (LP-1ST)", "lp-2st-hard": "63.67"},
+    2.0: {"alibi": "84.2 (ε = 2.1)", "response": "82.38 (LP-1ST)", "lp-2st-hard": "86.05"},
+    4.0: {"response": "92.58 (LP-1ST)", "lp-2st-hard": "93.37"},
+}
+# CIFAR-100, ResNet-18.
+FRONTIER100 = {4.0: {"alibi": "65.0", "response": "46.28 (LP-1ST)", "lp-2st-hard": "50.2"}}
