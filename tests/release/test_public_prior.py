@@ -53,7 +53,7 @@ def test_every_row_gets_the_channel_of_its_own_prior(ledger, mechanism):  # noqa
     order = np.random.default_rng(1).permutation(ROWS)
     prior = PublicPrior.of(beliefs()[order], IDS[order], ABOUT)  # in another order than the labels
     release = load(released(ledger, prior, mechanism=mechanism))
-    assert release.guarantee.epsilon <= 1.0
+    assert release.mechanism.guarantee().epsilon <= 1.0
     assert (release.mechanism.row_certificates(release.observations) <= 1.0).all()
     if mechanism == "response":
         expected = most_likely(beliefs(), 1.0)
@@ -104,9 +104,14 @@ def test_a_prior_from_an_unprotected_model_is_refused(ledger):  # noqa: F811
     assert release.insecure
 
 
-def test_unknown_origin_is_said():
-    assert PublicPrior.of(beliefs(), IDS, {}).warnings
-    assert not PublicPrior.of(beliefs(), IDS, ABOUT).warnings
+def test_unknown_origin_is_said(ledger):  # noqa: F811
+    assert "nothing says" in PublicPrior.of(beliefs(), IDS, {}).warnings(ledger)[0]
+    assert "this ledger does not know" in PublicPrior.of(beliefs(), IDS, ABOUT).warnings(ledger)[0]
+
+
+def test_a_release_that_this_ledger_does_not_know_may_be_of_the_same_rows(ledger):  # noqa: F811
+    release = load(released(ledger, PublicPrior.of(beliefs(), IDS, ABOUT)))
+    assert release.guarantee.epsilon == 0.5 + release.mechanism.guarantee().epsilon
 
 
 def bad(change):
@@ -173,10 +178,10 @@ def test_metadata_that_lies_is_not_believed(about):
 
 @pytest.mark.parametrize("certificate", [None, {}, "x", {"epsilon": -1, "delta": 0}, {"epsilon": float("inf"), "delta": 0},
                                          {"epsilon": 1.0, "delta": 0.0, "given": "whatever"}])  # fmt: skip
-def test_without_a_usable_certificate_the_origin_is_unknown(certificate):
+def test_without_a_usable_certificate_the_origin_is_unknown(tmp_path, certificate):
     prior = PublicPrior.of(beliefs(), IDS, {**ABOUT, "certificate": certificate})
     assert not prior.claimed().known
-    assert prior.warnings
+    assert prior.warnings(labeldp.Ledger(tmp_path / "l"))
 
 
 def write(path, ids, about=None):

@@ -79,9 +79,12 @@ def test_what_rows_cannot_say(text, message):
 
 def test_files_of_ids(tmp_path):
     pq.write_table(pa.table({"uid": ["a", "b", "a"], "x": [1, 2, 3]}), tmp_path / "rows.parquet")
-    (tmp_path / "one.csv").write_text("whatever\n7\n8\n")
+    (tmp_path / "ids.txt").write_text("7\n8\n\n")
+    (tmp_path / "headless.csv").write_text("7\n8\n9\n")
     assert read_rows(str(tmp_path / "rows.parquet"), "uid").ids.to_pylist() == ["a", "b"]
-    assert read_rows(str(tmp_path / "one.csv"), "uid").ids.to_pylist() == ["7", "8"]
+    assert read_rows(str(tmp_path / "ids.txt"), "uid").ids.to_pylist() == ["7", "8"]
+    with pytest.raises(InputError, match="one a line"):  # its first id would be taken for a header
+        read_rows(str(tmp_path / "headless.csv"), "uid")
     with pytest.raises(InputError, match="no column 'uuid'"):
         read_rows(str(tmp_path / "rows.parquet"), "uuid")
 

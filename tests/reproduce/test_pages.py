@@ -70,7 +70,7 @@ def test_a_frontiers_page(place):
     assert "+0.57 points; standard error 0.66 (test-set sampling only" in difference
     assert "paired seeds" not in difference
     assert "LP-2ST, evidence − LP-2ST" in page
-    assert "cells of this table are not finished" in page
+    assert "cells of this table, of these or of further seeds, are not finished" in page
     assert "`cifar10-agibi-eps1-seed0`" in lines(page, "Not finished")[0]
     assert len(found.missing) == len(plan("frontier", "cpu").cells()) - 4
     data = json.loads((place.out / "frontier.json").read_text())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import labeldp.training.crossfit  # noqa: F401  before `train` is replaced: imported meanwhile, it would keep the replacement
 from labeldp import models
 from labeldp.data.dataset import Bundled
 from labeldp.private import PrivateLabels

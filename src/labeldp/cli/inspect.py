@@ -12,6 +12,7 @@ from labeldp.cli.output import guarantee_text, number, print_facts, print_json
 
 if TYPE_CHECKING:
     from labeldp.release import Release
+    from labeldp.release.origin import Origin
 
 
 def command(
@@ -36,6 +37,7 @@ def command(
         ("mechanism", f"{loaded.mechanism.name}: {loaded.mechanism.describe()}"),
         ("certificate", guarantee_text(certificate)),
         ("data set", f"its owner's cap for all its releases together: {promise}"),
+        *[("prior", _behind(origin)) for origin in loaded.origins],
         ("trust", _TRUST[loaded.mechanism.trust]),
         ("carries", _carries(loaded)),
         (
@@ -56,6 +58,15 @@ _TRUST = {
     "local": "local: each label was released on its own, by its owner",
     "central": "central: whoever made this saw features and labels, and must be trusted to release nothing else",
 }
+
+
+def _behind(origin: Origin) -> str:
+    """Where a public prior comes from, and what that does to the certificate."""
+    if not origin.known:
+        return "of unknown origin: the certificate takes it for public"
+    names = ", ".join(f"{one[:12]}…" for one in origin.releases)
+    how = "perhaps of the same rows: added" if origin.same_rows else "of other rows: the larger counts"
+    return f"from a model of release {names} (ε = {number(origin.epsilon)}, δ = {origin.delta:g}; {how})"
 
 
 def _carries(release: Release) -> str:

@@ -48,4 +48,5 @@ def guarantee_text(certificate: dict[str, Any], of: str = "file") -> str:
         return f"none: {certificate['reason']}"
     pure = "pure" if not certificate["delta"] else f"δ = {certificate['delta']:g}"
     given = f"; given {certificate['given']}" if "given" in certificate else ""
-    return f"ε = {number(certificate['epsilon'])} ({pure}) for this {of} alone; neighbours differ in one label{given}"
+    alone = of if of.startswith("these") else f"this {of} alone"
+    return f"ε = {number(certificate['epsilon'])} ({pure}) for {alone}; neighbours differ in one label{given}"

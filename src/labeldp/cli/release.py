@@ -53,7 +53,7 @@ def command(
         typer.Option(
             "--rows",
             rich_help_panel="Rows",
-            help="Release only rows a:b of the file (from 0, b excluded), a random part of them by id (1/2, 2/2), or those whose ids a file names.",
+            help="Release only rows a:b of the file (from 0, b excluded), a random part of them by id (1/2, 2/2), or those whose ids a file names (.txt: one a line; else a table with the --id column).",
         ),
     ] = None,
     public_prior: Annotated[

@@ -25,6 +25,7 @@ def command(
     collect: Annotated[bool, typer.Option("--collect", help="Run nothing; make the tables from the cells that are finished.")] = False,
     resume: Annotated[bool, typer.Option("--resume/--no-resume", help="Go on in --out; or refuse if it holds any of these cells.")] = True,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write the Markdown to this file too, with its figures beside it.", readable=False)] = None,
+    note: Annotated[str | None, typer.Option("--note", help="A sentence of yours below the table: what a reader must know about these runs.")] = None,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Run a table, figure or study cell by cell, and write it as Markdown, HTML and JSON beside the paper's numbers.
@@ -61,7 +62,7 @@ def command(
             typer.echo(f"{cell.name} {what}", err=True)
 
         failed = Runner(place, processes, changed, told).run(cells)
-    found = collected(plan, place, made_by, [one.cell.name for one in failed], markdown)
+    found = collected(plan, place, made_by, [one.cell.name for one in failed], markdown, note)
     if json:
         print_json(found.data)
     else:

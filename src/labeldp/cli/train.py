@@ -271,13 +271,24 @@ def _own(
     )
 
 
+def _of(summary: dict[str, Any]) -> str:
+    """What the certificate is of."""
+    if summary["mechanism"]["name"] != "joint":
+        return "release"
+    return f"these {len(summary['mechanism']['parameters']['parts'])} releases together (each label is in one of them)"
+
+
 def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     certificate = summary["certificate"]
     facts = [
         ("run", str(out)),
-        ("certificate", guarantee_text(certificate, "release")),
+        ("certificate", guarantee_text(certificate, _of(summary))),
     ]
-    if summary["accuracy_estimated"] is not None:
+    if summary["accuracy_estimated"] is None:
+        facts.append(
+            ("accuracy", "not estimated: no row was held out whose release can judge (--holdout; see docs/training.md)")
+        )
+    else:
         low, high = summary["interval_95"]
         how = "held-out"
         if "folds" in summary:
@@ -287,7 +298,7 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
             f"{summary['accuracy_estimated']:.2%} ± {summary['standard_error']:.2%}, estimated from {summary['rows_judged']:,} {how} "
             f"released labels (95%: {low:.2%} to {high:.2%})",
         ))  # fmt: skip
-    if summary.get("commonest_class_estimated") is not None:
+    if summary.get("commonest_class_estimated") is not None and summary["accuracy_estimated"] is not None:
         facts.append(
             (
                 "for scale",

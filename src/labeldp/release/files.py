@@ -170,7 +170,7 @@ def _with_prior(
         raise InputError("--public-prior has a prior for each row, and a pure ε; leave out --prior and --delta.")
     prior = PublicPrior.read(options.public_prior)
     mechanism, special = prior.prepared(source, selected, options.epsilon, options.mechanism, entropy, ledger)
-    return mechanism, special, list(prior.warnings)
+    return mechanism, special, list(prior.warnings(ledger))
 
 
 def _budget(made: Made, options: ReleaseOptions) -> dict[str, Any]:

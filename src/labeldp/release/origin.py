@@ -89,8 +89,12 @@ def with_origins(own: Guarantee, origins: Iterable[Origin], parts: Sequence[str]
     has what the prior cost, and if it may be released here too, the sum.
     """
     epsilon, delta = own.epsilon, own.delta
-    for origin in dict.fromkeys(origins):
-        if not origin.known or set(origin.releases) <= set(parts):
+    # Two priors from the same releases cost those once.
+    counted = {
+        frozenset(origin.releases): origin for origin in sorted(origins, key=lambda one: (one.epsilon, one.same_rows))
+    }
+    for releases, origin in counted.items():
+        if not origin.known or releases <= set(parts):
             continue
         if origin.same_rows or len(parts) > 1:
             epsilon, delta = epsilon + origin.epsilon, delta + origin.delta

@@ -40,6 +40,10 @@ UNKNOWN_ORIGIN = (
     "nothing says where the probabilities in {} come from. They must not depend on the labels that are released with them, unless "
     "through an earlier release that was paid for."
 )
+ANOTHER_LEDGER = (
+    "the model behind {} was trained on a release ({}…) that this ledger does not know: its rows may be among these, so what it cost is "
+    "added in the certificate."
+)
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,13 @@ class PublicPrior:
                 "rows would show it. Train that model from a release with privacy."
             )
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self, ledger: Ledger) -> tuple[str, ...]:
         """What nobody but the owner can know."""
-        return () if self.claimed().known else (UNKNOWN_ORIGIN.format(self.path),)
+        if not self.claimed().known:
+            return (UNKNOWN_ORIGIN.format(self.path),)
+        known = {record.checksum for record in ledger.book().releases.values()}
+        strange = [one for one in self.named_releases() if one not in known]
+        return (ANOTHER_LEDGER.format(self.path, strange[0][:12]),) if strange else ()
 
     def prepared(
         self,
@@ -186,7 +193,8 @@ class _Behind:
         records = [record for record in ledger.book().releases.values() if record.checksum in wanted]
         self._known = [Release.load(ledger.kept(record)) for record in records if ledger.kept(record).is_file()]
         self._names = [_names(release) for release in self._known]
-        self._same_rows = False
+        # Of a release that this ledger does not know nobody here can tell whose labels it has: perhaps these.
+        self._same_rows = bool(wanted - {release.checksum for release in self._known})
 
     def note(self, rows: Any) -> None:
         """These are released now: ids, or row numbers."""

@@ -63,7 +63,7 @@ class Part(Selection):
     def __post_init__(self) -> None:
         if not 1 <= self.number <= self.parts or self.parts < 2:
             raise InputError(
-                f"--rows {self.number}/{self.parts} is no part of a whole; 1/2 and 2/2 are the halves of a data set."
+                f"--rows {self.number}/{self.parts} is no part of a whole; 1/2 and 2/2 are the halves of a data set, 1/3 to 3/3 its thirds."
             )
 
     def among(self, ids: Any | None, first: int, count: int) -> Positions:
@@ -99,13 +99,20 @@ class Named(Selection):
 
     @classmethod
     def read(cls, path: Path, id_column: str | None) -> Named:
-        """The ids in a table: its column of that name (`id`, where labeldp wrote it), or its only one."""
+        """One id a line in a .txt file; else a table's column of that name (`id`, where labeldp wrote it)."""
+        if path.suffix == ".txt":
+            try:
+                lines = path.read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError):
+                raise InputError(f"{path} is no text of ids, one a line.") from None
+            return cls.of([line.strip() for line in lines if line.strip()])
         table = open_table(path)
         names = [name for name in (id_column, "id") if name in table.columns]
-        if not names and len(table.columns) == 1:
-            names = list(table.columns)
         if not names:
-            raise InputError(f"{path} has no column {id_column or 'id'!r} that names the rows to release.")
+            raise InputError(
+                f"{path} has no column {id_column or 'id'!r} in its first line that names the rows to release. (Ids alone, one a line, "
+                "go into a .txt file.)"
+            )
         return cls.of(pa.chunked_array([batch.column(0) for batch in table.batches(names[:1])]))
 
     def among(self, ids: Any | None, first: int, count: int) -> Positions:

@@ -28,7 +28,12 @@ class Collected:
 
 
 def collect(
-    plan: Plan, place: Place, made_by: str, failed: Sequence[str] = (), markdown: Path | None = None
+    plan: Plan,
+    place: Place,
+    made_by: str,
+    failed: Sequence[str] = (),
+    markdown: Path | None = None,
+    note: str | None = None,
 ) -> Collected:
     """Read every finished cell and write the plan's files anew; the Markdown also to a path of one's choice, figures beside it."""
     known = {cell.name: place.facts(cell) for cell in plan.cells()}
@@ -37,6 +42,7 @@ def collect(
     results = {name: Result.of(one, place.cells / name) for name, one in facts.items()}
     machines = tuple(dict.fromkeys(_machine(one) for one in facts.values()))
     notes = plan.notes if can_draw() or not plan.drawings else (*plan.notes, NO_FIGURES)
+    notes = notes if note is None else (*notes, f"Said by whoever collected this: {note}")
     report = Report(
         f"{plan.title} (scale {plan.scale})", made_by, machines, tuple(plan.layout(plan, results)), notes, missing, tuple(failed)
     )  # fmt: skip

@@ -85,7 +85,8 @@ def compute(done: list[Result]) -> tuple[str, str]:
 def missing_note(rows: tuple[Row, ...], results: Results) -> tuple[str, ...]:
     """What a dash among our numbers means, if there is one."""
     unfinished = sum(cell.name not in results for row in rows for cell in row.every_cell())
-    return (f"{MISSING} among our numbers: {unfinished} cells of this table are not finished.",) if unfinished else ()
+    said = f"{unfinished} cells of this table, of these or of further seeds, are not finished; {MISSING}: not there, or not measured."
+    return (said,) if unfinished else ()
 
 
 def rows_json(plan: Plan, results: Results) -> list[dict[str, Any]]:

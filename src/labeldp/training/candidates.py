@@ -66,6 +66,9 @@ def read_candidates(path: Path) -> list[dict[str, Any]]:
 def listed(data: Any) -> list[dict[str, Any]]:
     """A list of objects as it is; one object of lists as all its combinations, the last name's values changing fastest."""
     if isinstance(data, dict):
+        for name in data:
+            if name not in _KINDS:
+                raise InputError(f"{name[:50]!r} is no option of a candidate; options are {', '.join(_KINDS)}.")
         axes = {name: values if isinstance(values, list) else [values] for name, values in data.items()}
         _check_number(math.prod(len(values) for values in axes.values()))
         return [dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*axes.values())]
@@ -81,6 +84,9 @@ def candidates(objects: list[dict[str, Any]], model: str) -> tuple[Candidate, ..
     for number, options in enumerate(objects):
         with at_fault(number):
             made.append(Candidate.of(options, model))
+    for number, candidate in enumerate(made):
+        if candidate in made[:number]:
+            raise InputError(f"candidates {made.index(candidate)} and {number} are the same (they count from 0).")
     return tuple(made)
 
 
