@@ -249,6 +249,18 @@ def test_what_is_behind_the_prior_counts(tmp_path):
     assert special["about"]["public_prior"]["epsilon"] == first.guarantee.epsilon
 
 
+def test_what_neither_file_nor_ledger_can_say_is_unknown(tmp_path):
+    own = labeldp.Ledger(tmp_path / "l", budget=10.0)
+    plain, entropy = SubsetSelection.calibrated(epsilon=1.0, num_classes=10), SecureEntropy()
+    first = load(make_release(source(), plain, data_set="visits", ledger=own, entropy=entropy, selected=Part(1, 2)))
+    mixed = {**ABOUT, "releases": [first.checksum, "1" * 64], "certificate": None}
+    _, special = PublicPrior.of(beliefs(), IDS, mixed).prepared(source(), Part(2, 2), 1.0, None, entropy, own)
+    assert not Origin.from_json(special["about"]["public_prior"]).known
+    alone = {**mixed, "releases": [first.checksum]}  # the ledger knows what that cost, though the file does not say
+    _, special = PublicPrior.of(beliefs(), IDS, alone).prepared(source(), Part(2, 2), 1.0, None, entropy, own)
+    assert special["about"]["public_prior"]["epsilon"] == first.guarantee.epsilon
+
+
 def test_a_prior_from_the_same_rows_adds(tmp_path):
     own = labeldp.Ledger(tmp_path / "l", budget=10.0)
     strong = SubsetSelection.calibrated(epsilon=4.0, num_classes=10)

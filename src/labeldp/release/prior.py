@@ -194,7 +194,8 @@ class _Behind:
         self._known = [Release.load(ledger.kept(record)) for record in records if ledger.kept(record).is_file()]
         self._names = [_names(release) for release in self._known]
         # Of a release that this ledger does not know nobody here can tell whose labels it has: perhaps these.
-        self._same_rows = bool(wanted - {release.checksum for release in self._known})
+        self._strange = bool(wanted - {release.checksum for release in self._known})
+        self._same_rows = self._strange
 
     def note(self, rows: Any) -> None:
         """These are released now: ids, or row numbers."""
@@ -204,7 +205,9 @@ class _Behind:
     def found(self) -> Origin:
         """What the file claims, or what the ledger knows, whichever is more."""
         each = [release.guarantee for release in self._known if release.guarantee is not None]
-        if not each:
+        if not each or (
+            self._strange and not self._claimed.known
+        ):  # what strange releases cost, only the file could say
             return replace(self._claimed, same_rows=self._same_rows)
         names = pa.concat_arrays(self._names)
         total = max if len(names.unique()) == len(names) else sum
