@@ -189,7 +189,12 @@ def selected_law(mechanism, labels, scores):
     base = base_law(mechanism, labels)
 
     def f(z):
-        return mpmath.polyval([*reversed(weights), 0], z) / WHOLE
+        total = mpmath.mpf(
+            0
+        )  # Horner's rule: `polyval` takes coefficients in one order in mpmath 1.3, in the other from 1.4 on
+        for weight in (*reversed(weights), 0):
+            total = total * z + weight
+        return total / WHOLE
 
     def exact(fraction):
         return mpmath.mpf(fraction.numerator) / fraction.denominator
