@@ -39,11 +39,6 @@ def charges(ledger):
     return len(ledger.book().releases)
 
 
-@pytest.fixture
-def ledger(tmp_path):
-    return Ledger(tmp_path / "l.ledger")
-
-
 def test_states_are_recorded_in_order(ledger, tmp_path):
     made = run(ledger, out=tmp_path / "out.parquet")
     kinds = [e.kind for e in ledger.verify()]

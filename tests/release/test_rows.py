@@ -9,14 +9,16 @@ import labeldp
 from labeldp.errors import BudgetError, InputError
 from labeldp.release.joint import join_releases
 from labeldp.release.rows import Named, Part, Span, read_rows
-from tests.release.test_make import IDS, MECHANISM, ROWS, Y, charges, ledger, run, source  # noqa: F401
+from tests.release.test_make import IDS, MECHANISM, ROWS, Y, charges, run, source
+
+TELLING = labeldp.RandomizedResponse.calibrated(epsilon=4.2, num_classes=10)
 
 
 def ids_of(made):
     return labeldp.Release.load(made.path).ids
 
 
-def test_parts_are_disjoint_cover_everything_and_depend_on_the_id_alone(ledger):  # noqa: F811
+def test_parts_are_disjoint_cover_everything_and_depend_on_the_id_alone(ledger):
     parts = [ids_of(run(ledger, selected=Part(number, 3))) for number in (1, 2, 3)]
     assert sorted(np.concatenate(parts).tolist()) == IDS.tolist()
     # Binomial(3000, 1/3): beyond 6 standard deviations (155) with probability below 1e-8, for these fixed ids once and for all.
@@ -30,24 +32,25 @@ def test_parts_are_disjoint_cover_everything_and_depend_on_the_id_alone(ledger):
     assert ledger.book().data_sets["visits"].spent().pure == MECHANISM.certificate().pure  # one label, one charge
 
 
-def test_named_rows_and_what_they_may_not_overlap(ledger):  # noqa: F811
-    made = run(ledger, selected=Named.of(IDS[::7]))
+def test_named_rows_and_what_they_may_not_overlap(ledger):
+    made = run(ledger, selected=Named.of(IDS[::7]), mechanism=TELLING)
     assert ids_of(made).tolist() == IDS[::7].tolist()
-    released = labeldp.Release.load(made.path)
-    kept = (released.observations == Y[::7]).mean()
-    assert kept > 0.1 + 6 * np.sqrt(0.1 * 0.9 / len(released)), "labels went to the wrong rows"
+    kept = (labeldp.Release.load(made.path).observations == Y[::7]).mean()
+    assert kept > 0.5, (
+        "labels went to the wrong rows"
+    )  # 88% ± 1.6% on the right ones, 10% on others: false alarm below 1e-50
     with pytest.raises((BudgetError, labeldp.errors.AlreadyReleasedError)):
-        run(ledger, selected=Named.of(IDS[::21]))
+        run(ledger, selected=Named.of(IDS[::21]), mechanism=TELLING)
     with pytest.raises(InputError, match="2 of the 3 rows that are named are not in the file"):
         run(ledger, selected=Named.of([int(IDS[1]), 5, 6]))
 
 
-def test_a_number_and_its_text_are_one_id(ledger):  # noqa: F811
+def test_a_number_and_its_text_are_one_id(ledger):
     made = run(ledger, selected=Named.of([str(i) for i in IDS[:5]]))
     assert ids_of(made).tolist() == IDS[:5].tolist()
 
 
-def test_without_ids_only_spans(ledger):  # noqa: F811
+def test_without_ids_only_spans(ledger):
     for selection in (Part(1, 2), Named.of([1, 2])):
         with pytest.raises(InputError, match="--id"):
             run(ledger, source=source(ids=None), selected=selection)
@@ -89,7 +92,7 @@ def test_files_of_ids(tmp_path):
         read_rows(str(tmp_path / "rows.parquet"), "uuid")
 
 
-def test_joined_releases_must_be_of_different_rows_and_one_kind(ledger, tmp_path):  # noqa: F811
+def test_joined_releases_must_be_of_different_rows_and_one_kind(ledger, tmp_path):
     one, two = (labeldp.Release.load(run(ledger, selected=Part(n, 2)).path) for n in (1, 2))
     joint = join_releases([one, two])
     assert len(joint) == ROWS

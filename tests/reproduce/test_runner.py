@@ -13,7 +13,7 @@ from filelock import FileLock
 from labeldp.errors import InputError
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.place import Place
-from labeldp.reproduce.runner import Runner
+from labeldp.reproduce.runner import Runner, described
 from tests.reproduce.conftest import cell, finished, summary
 
 
@@ -90,8 +90,8 @@ def test_a_failing_cell_is_reported_and_the_others_go_on(place, fake):
     failed = Runner(place, 1, program=fake).run(cells)
     assert [one.cell.name for one in failed] == ["a", "c"]
     assert failed[0].code == 1
-    assert "this one always fails" in str(failed[0])
-    assert str(place.cells / "a" / "log.txt") in str(failed[0])
+    assert "this one always fails" in described(failed)
+    assert str(place.cells / "a" / "log.txt") in described(failed)
     assert [place.facts(one) is not None for one in cells] == [False, True, False, True]
     Runner(place, 1, program=fake).run(cells)
     assert [runs(place, name) for name in "abcd"] == [2, 1, 2, 1]

@@ -203,7 +203,7 @@ def test_another_first_release_than_the_earlier_stage_is_refused(tmp_path):
     from labeldp import SecureEntropy
     from labeldp.release.make import make_release
     from labeldp.release.prior import PublicPrior
-    from tests.release.test_make import IDS, ROWS, Y, source
+    from tests.release.test_make import IDS, ROWS, source
     from tests.release.test_make import run as made
 
     ledger = Ledger(tmp_path / "l")
@@ -233,7 +233,6 @@ def test_another_first_release_than_the_earlier_stage_is_refused(tmp_path):
         Job(join_releases([a, b, c]), features, "linear", default_recipe("linear"), 0.1)
         with pytest.raises(InputError, match="name first the release"):
             Job(join_releases([b, a, c]), features, "linear", default_recipe("linear"), 0.1)
-    assert Y is not None
 
 
 def test_other_options_in_the_same_directory_are_refused(run):
@@ -289,3 +288,33 @@ def test_folds_judge_with_the_first_release_and_never_beside_a_prior(run, tmp_pa
     summary = cross_fit(Job(plain, features, "linear", recipe, 0.0), tmp_path / "b", 2)
     assert summary["rows_judged"] == 1000
     assert summary["rows_trained"] == 3000
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--stages", "2"),  # no ε
+        ("--stages", "2", "--epsilon", "-1"),
+        ("--stages", "2", "--epsilon", "2", "--dataset", "nope"),
+        ("--stages", "2", "--epsilon", "2", "--stage-epochs", "0"),
+        ("--stages", "2", "--epsilon", "2", "--denoise", "magic"),
+        ("--epsilon", "2", "--denoise", "magic"),
+        ("--epsilon", "2", "--learning-rate", "-1"),
+    ],
+)
+def test_what_cannot_be_leaves_nothing_behind(tmp_path, options):
+    """So that the same command, mended, is not refused for what the wrong one wrote."""
+    from typer.testing import CliRunner
+
+    from labeldp.cli import app
+
+    result = CliRunner().invoke(app, ["train", "--dataset", "digits", "--out", str(tmp_path / "run"), *options])
+    assert isinstance(result.exception, InputError)
+    assert not (tmp_path / "run").exists()
+
+
+def test_joined_releases_are_no_file(run, tmp_path):
+    joint = join_releases([Release.load(run[0] / f"released-{n}.parquet") for n in (1, 2)])
+    with pytest.raises(InputError, match="no file"):
+        joint.save(tmp_path / "joint.parquet")
+    assert not list(tmp_path.iterdir())

@@ -24,6 +24,14 @@ def statement(ledger: Ledger, only: str | None = None) -> dict[str, Any]:
     }
 
 
+def budget_text(data_set: DataSet) -> str:
+    """In a line: the caps, what is spent of them, and what may be published."""
+    if data_set.caps is None:
+        return f"none: the data set is unprotected for good ({data_set.unprotected})"
+    spent = describe_caps(data_set.spent())
+    return f"{describe_caps(data_set.caps)}, spent so far {spent}; may be published: {published(data_set)}"
+
+
 def _data_set(data_set: DataSet) -> dict[str, Any]:
     spent = data_set.spent()
     text = f"none: unprotected for good ({data_set.unprotected})"

@@ -158,6 +158,10 @@ class Canaries:
 
     # ── the secret file ──
 
+    def truth(self, labels: PrivateLabels) -> Numbers:
+        """The true labels of the canaries' rows, for their owner, or of a public benchmark: what is measured with them is not published."""
+        return np.asarray(labels.reveal()[self.rows], dtype=np.int64)
+
     def save(self, path: Path) -> None:
         """For the owner's eyes: whoever has this file knows the planted labels."""
         arrays: dict[str, Any] = {"rows": self.rows, "candidates": self.candidates, "planted": self.planted}

@@ -12,7 +12,7 @@ from labeldp.cli.output import guarantee_text, number, print_facts, print_json
 
 if TYPE_CHECKING:
     from labeldp.release import Release
-    from labeldp.release.origin import Origin
+    from labeldp.release.origin import PriorOrigin
 
 
 def command(
@@ -60,7 +60,7 @@ _TRUST = {
 }
 
 
-def _behind(origin: Origin) -> str:
+def _behind(origin: PriorOrigin) -> str:
     """Where a public prior comes from, and what that does to the certificate."""
     if not origin.known:
         return "of unknown origin: the certificate takes it for public"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import typer
@@ -50,3 +50,27 @@ def guarantee_text(certificate: dict[str, Any], of: str = "file") -> str:
     given = f"; given {certificate['given']}" if "given" in certificate else ""
     alone = of if of.startswith("these") else f"this {of} alone"
     return f"ε = {number(certificate['epsilon'])} ({pure}) for {alone}; neighbours differ in one label{given}"
+
+
+def cost_text(done: dict[str, Any], now: str = "charged now") -> str:
+    """What a release cost, and when."""
+    if done["charged"]:
+        return now
+    if done["resumed"]:
+        return f"charged on {done['made']}, interrupted then, finished now: nothing more charged"
+    return f"made on {done['made']}, nothing charged"
+
+
+def ledger_text(done: dict[str, Any]) -> str:
+    """Which ledger has it, under which number."""
+    return f"{done['ledger']} (entry {done['entry']}{'; a new ledger, begun now' if done['ledger_begun'] else ''})"
+
+
+def show(done: dict[str, Any], facts: Callable[[dict[str, Any]], list[tuple[str, str]]], *, json: bool) -> None:
+    """What was done: warnings to stderr, then JSON, or facts for people."""
+    for warning in done["warnings"]:
+        typer.echo(f"warning: {warning}", err=True)
+    if json:
+        print_json(done)
+    else:
+        print_facts(facts(done))

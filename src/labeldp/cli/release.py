@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from labeldp.cli.options import ClassesOption, DeltaOption, JsonOption, LedgerOption, PriorOption, read_prior
-from labeldp.cli.output import guarantee_text, print_facts, print_json
+from labeldp.cli.output import cost_text, guarantee_text, ledger_text, show
 from labeldp.errors import InputError
 
 
@@ -141,12 +141,7 @@ def command(
             raise_budget=raise_budget, again=again, insecure_seed=insecure_seed, insecure_no_privacy=insecure_no_privacy,
         ),
     )  # fmt: skip
-    for warning in done["warnings"]:
-        typer.echo(f"warning: {warning}", err=True)
-    if json:
-        print_json(done)
-    else:
-        print_facts(_facts(done))
+    show(done, _facts, json=json)
 
 
 def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
@@ -154,23 +149,14 @@ def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
     what = f"{done['rows']:,} rows of data set {done['data_set']!r}"
     if done["data_set_from"]:
         what += f" ({done['data_set_from']})"
-    if done["charged"]:
-        how = "charged now"
-    elif done["resumed"]:
-        how = f"charged on {done['made']}, interrupted then, finished now: nothing more charged"
-    else:
-        how = f"made on {done['made']}, nothing charged"
     facts = [
         ("released", f"{done['out']}: {what}"),
         ("mechanism", f"{mechanism['name']}: {done['describes']}"),
         ("certificate", guarantee_text(certificate)),
-        ("cost", how),
+        ("cost", cost_text(done)),
         ("budget", budget["text"]),
         ("row order", "shuffled" if done["shuffled"] else "that of the input, and public (--shuffle hides it)"),
-        (
-            "ledger",
-            f"{done['ledger']} (entry {done['entry']}{'; a new ledger, begun now' if done['ledger_begun'] else ''})",
-        ),
+        ("ledger", ledger_text(done)),
     ]
     facts += [("raised", f"the budget was raised on {r['at']}") for r in budget["raised"]]
     if done["insecure"]:

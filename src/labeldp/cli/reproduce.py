@@ -38,7 +38,7 @@ def command(
     from labeldp.reproduce.collect import collect as collected
     from labeldp.reproduce.names import plan as by_name
     from labeldp.reproduce.place import Place
-    from labeldp.reproduce.runner import Runner
+    from labeldp.reproduce.runner import Runner, described
 
     plan, place = by_name(name, scale, seeds), Place(out, data)
     cells = chosen(plan.cells(), only or ())
@@ -72,8 +72,7 @@ def command(
             typer.echo(f"also written: {markdown}")
     if failed:
         raise WorkerError(
-            f"{len(failed)} cells failed; the others are kept, and the same command tries again: "
-            + "; ".join(map(str, failed))
+            f"{len(failed)} cells failed; the others are kept, and the same command tries again: " + described(failed)
         )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from labeldp.cli.options import ClassesOption, DeviceOption, ImageSizeOption, JsonOption, LedgerOption
-from labeldp.cli.output import guarantee_text, print_facts, print_json
+from labeldp.cli.output import cost_text, guarantee_text, ledger_text, show
 from labeldp.errors import InputError
 
 _SELECTION, _BUDGET, _EXPERIMENT, _MACHINE = "Selection", "Budget", "Experiments", "Machine"
@@ -62,24 +62,12 @@ def command(
         score_share=score_share, id_column=id_column, image_size=image_size, data_set=data_set, ledger=ledger, budget=budget,
         raise_budget=raise_budget, again=again, seed=seed, device=device, insecure_seed=insecure_seed,
     )  # fmt: skip
-    done = select(labels, features, out, options)
-    for warning in done["warnings"]:
-        typer.echo(f"warning: {warning}", err=True)
-    if json:
-        print_json(done)
-    else:
-        print_facts(_facts(done))
+    show(select(labels, features, out, options), _facts, json=json)
 
 
 def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
     certificate = done["certificate"]
     options = ", ".join(f"{name} {value}" for name, value in done["options"].items())
-    if done["charged"]:
-        how = "charged now, once for all runs"
-    elif done["resumed"]:
-        how = f"charged on {done['made']}, interrupted then, finished now: nothing more charged"
-    else:
-        how = f"made on {done['made']}, nothing charged"
     facts = [
         ("run", f"{done['out']}: {done['rows']:,} rows of data set {done['data_set']!r}"),
         ("chosen", f"candidate {done['candidate']} of 0 to {done['candidates'] - 1}: {options}"),
@@ -90,9 +78,9 @@ def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
         ("certificate", guarantee_text(certificate, "selection")),
         ("one run", f"ε = {done['base_epsilon']:.6g} for release and score alike"),
         ("trust", "central: whoever ran this saw features and labels; how long it took must stay secret"),
-        ("cost", how),
+        ("cost", cost_text(done, "charged now, once for all runs")),
         ("budget", done["budget"]),
-        ("ledger", f"{done['ledger']} (entry {done['entry']}{'; a new ledger, begun now' if done['ledger_begun'] else ''})"),
+        ("ledger", ledger_text(done)),
     ]  # fmt: skip
     if done["insecure"]:
         facts.append(("INSECURE", done["insecure"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,10 @@ from labeldp.cli.options import (
 )
 from labeldp.cli.output import guarantee_text, print_facts, print_json
 from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.training.experiment import Planting
+    from labeldp.training.recipe import Recipe
 
 _EXPERIMENT, _RECIPE, _JUDGE, _MACHINE = "Experiments", "Recipe", "Judging", "Machine"
 
@@ -115,20 +119,22 @@ def command(
     if stages != 1 and (folds is not None or delta is not None or select != "last"):
         raise InputError("--stages does not go with --folds, --delta or --select best.")
 
+    def make_recipe(name: str, classes: int = 10, size: int = 32, epochs: int | None = epochs) -> Recipe:
+        usual = default_recipe(name, classes) if row is None else row.recipe
+        return changed(
+            fixmatch_recipe(name, classes, size=size) if fixmatch else usual, epochs=epochs, batch_size=batch_size, accumulate=accumulate,
+            learning_rate=learning_rate, weight_decay=weight_decay, average=average, prior=prior, denoise=denoise, randaugment=randaugment,
+            cutout=cutout, seed=seed,
+        )  # fmt: skip
+
     def make_job(
         loaded: Any, values: Any, columns: tuple[str, ...] = (), epochs: int | None = epochs, share: float = share
     ) -> Job:
         if values.ndim != 4 and (randaugment or cutout):
             raise InputError("--randaugment and --cutout are for images; these features are none.")
         name = model or ("fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear")
-        usual = default_recipe(name, loaded.mechanism.num_classes) if row is None else row.recipe
-        if fixmatch:
-            size = values.shape[-1] if values.ndim == 4 else 32
-            usual = fixmatch_recipe(name, loaded.mechanism.num_classes, size=size)
-        recipe = changed(
-            usual, epochs=epochs, batch_size=batch_size, accumulate=accumulate, learning_rate=learning_rate, weight_decay=weight_decay,
-            average=average, prior=prior, denoise=denoise, randaugment=randaugment, cutout=cutout, seed=seed,
-        )  # fmt: skip
+        size = values.shape[-1] if values.ndim == 4 else 32
+        recipe = make_recipe(name, loaded.mechanism.num_classes, size, epochs)
         # A release that cannot judge keeps no row from training, unless it is told to.
         judged = holdout is not None or loaded.mechanism.judges(loaded.observations).any()
         return Job(
@@ -136,6 +142,8 @@ def command(
             machine=Machine(device, dtype, compile_model), prior_saw_none=other_rows,
         )  # fmt: skip
 
+    for count in (epochs, stage_epochs):
+        make_recipe(model or "fast", epochs=count)  # what cannot be is refused before anything is released or written
     with joined() as world, TrainingProgress(shown=world.first) as shown:
         note = _noting(out) if tensorboard and world.first else None
 
@@ -165,31 +173,29 @@ def command(
                 releases, features, id_column, image_size, test_features, test_labels
             )
             job = make_job(loaded, values, columns)
-        else:
-            from labeldp.training.experiment import Planting, released
+        elif stages == 1:
+            from labeldp.training.experiment import released
             from labeldp.training.job import holding_out
+
+            planting = _planting(canaries, candidates, lambda rows: holding_out(rows, share, seed)[1])
+            loaded, values, public_test = released(
+                dataset, data, out, mechanism, epsilon, delta, insecure_seed, world, planting
+            )
+            job = make_job(loaded, values)
+        else:
             from labeldp.training.staged import Dealing, Staged
 
-            dealing = Dealing(stages, share, seed) if stages != 1 else None
-            planting = None
-            if canaries is not None:
-                trained_on = dealing.trained_on if dealing else lambda rows: holding_out(rows, share, seed)[1]
-                planting = Planting(canaries, 2 if candidates is None else candidates, trained_on)
-            if dealing is None:
-                loaded, values, public_test = released(
-                    dataset, data, out, mechanism, epsilon, delta, insecure_seed, world, planting
-                )
-                job = make_job(loaded, values)
-        if dataset is not None and dealing is not None:
-
             def stage(loaded: Any, values: Any, held_out: float, last: bool) -> Job:
-                job = make_job(loaded, values, epochs=epochs if last else stage_epochs or epochs, share=held_out)
+                count = epochs if last or stage_epochs is None else stage_epochs
+                job = make_job(loaded, values, epochs=count, share=held_out)
                 shown.begin(job.recipe.epochs)
                 return job
 
+            dealing = Dealing(stages, share, seed)
+            planting = _planting(canaries, candidates, dealing.trained_on)
             experiment = Staged(out, dataset, data, mechanism, epsilon, dealing, stage, insecure_seed, planting, world)
             job, summary = experiment.run(progress, shown.step)
-        else:
+        if stages == 1:
             shown.begin(job.recipe.epochs)
             if folds is None:
                 summary = train(job, out, public_test=public_test, progress=progress, on_step=shown.step, world=world)
@@ -197,13 +203,12 @@ def command(
                 summary = cross_fit(
                     job, out, folds, public_test=public_test, progress=progress, on_step=shown.step, world=world
                 )
-    if canaries is not None and world.first:
-        _warn_of_many(canaries / len(job.release))
     if not world.first:
         return
     if canaries is not None:
         from labeldp.training.audited import audit_run
 
+        _warn_of_many(canaries / len(job.release))
         summary = audit_run(out, job)
         for warning in dict.fromkeys(w for found in summary["audit"].values() for w in found["warnings"]):
             typer.echo(f"warning: {warning}", err=True)
@@ -211,6 +216,12 @@ def command(
         print_json(summary)
     else:
         print_facts(_facts(out, summary))
+
+
+def _planting(canaries: int | None, candidates: int | None, trained_on: Any) -> Planting | None:
+    from labeldp.training.experiment import Planting
+
+    return None if canaries is None else Planting(canaries, 2 if candidates is None else candidates, trained_on)
 
 
 def _warn_of_many(share: float) -> None:

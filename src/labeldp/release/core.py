@@ -14,7 +14,7 @@ import numpy.typing as npt
 from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
 from labeldp.release import format as files
-from labeldp.release.origin import UNKNOWN, Origin, with_origins
+from labeldp.release.origin import UNKNOWN, PriorOrigin, with_origins
 from labeldp.release.place import place_file
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Release:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release as a file; an existing file is replaced in one step."""
+        if "releases" in self.header:
+            raise InputError("joined releases are no file: keep the files that they were read from.")
 
         def write(file: Any) -> None:
             writer = files.Writer(file, self.header, self.mechanism, self._ids.type if self._ids is not None else None)
@@ -209,12 +211,12 @@ class Release:
         return tuple(self.header.get("releases") or (self.checksum,))
 
     @property
-    def origins(self) -> tuple[Origin, ...]:
+    def origins(self) -> tuple[PriorOrigin, ...]:
         """Where the public priors behind it come from, if there are any."""
         given = self.header.get("public_priors") or (
             [self.header["public_prior"]] if "public_prior" in self.header else []
         )
-        return tuple(origin for origin in map(Origin.from_json, given) if origin is not None)
+        return tuple(origin for origin in map(PriorOrigin.from_json, given) if origin is not None)
 
     @property
     def behind(self) -> tuple[str, ...]:
@@ -258,7 +260,7 @@ def _id_texts(ids: npt.NDArray[Any]) -> list[str]:
 
 
 def certificate_json(
-    mechanism: Mechanism, insecure: str | None, origins: Sequence[Origin] = (), parts: Sequence[str] = ()
+    mechanism: Mechanism, insecure: str | None, origins: Sequence[PriorOrigin] = (), parts: Sequence[str] = ()
 ) -> dict[str, Any]:
     """(ε, δ) of one release; null, with a word why, where nothing is guaranteed. `given` says what it takes for granted, if anything."""
     if insecure is not None or isinstance(mechanism, NoPrivacy):

@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp.accounting.filter import describe_caps
 from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.statement import published
+from labeldp.accounting.statement import budget_text
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError
 from labeldp.mechanisms import Mechanism, NoPrivacy
@@ -174,13 +173,8 @@ def _with_prior(
 
 
 def _budget(made: Made, options: ReleaseOptions) -> dict[str, Any]:
-    data_set = made.data_set
-    spent = data_set.spent()
-    if data_set.caps is None:
-        text = f"none: the data set is unprotected for good ({data_set.unprotected})"
-    else:
-        text = f"{describe_caps(data_set.caps)}, spent so far {describe_caps(spent)}; may be published: {published(data_set)}"
-        first = made.charged_now and len(data_set.releases) == 1
-        if first and options.budget is None and options.budget_gaussian is None:
-            text += "; the cap is what this first release was asked for, since no --budget was given"
-    return {**data_set.budget_json(), "spent": spent.to_json(), "text": text}
+    data_set, text = made.data_set, budget_text(made.data_set)
+    first = made.charged_now and len(data_set.releases) == 1 and data_set.caps is not None
+    if first and options.budget is None and options.budget_gaussian is None:
+        text += "; the cap is what this first release was asked for, since no --budget was given"
+    return {**data_set.budget_json(), "spent": data_set.spent().to_json(), "text": text}

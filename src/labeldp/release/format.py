@@ -21,7 +21,7 @@ from labeldp.accounting.journal import canonical
 from labeldp.errors import FileFormatError, InputError
 from labeldp.mechanisms import Mechanism, mechanism_from_json
 from labeldp.release.hashing import is_id, text_parts
-from labeldp.release.origin import Origin
+from labeldp.release.origin import PriorOrigin
 from labeldp.release.place import look_up
 
 FORMAT = 1
@@ -201,7 +201,7 @@ def is_header(header: Any) -> bool:
         return value is None or (isinstance(value, dict) and all(isinstance(value.get(k), (int, float)) for k in keys))
 
     def prior(value: Any) -> bool:
-        return value is None or Origin.from_json(value) is not None
+        return value is None or PriorOrigin.from_json(value) is not None
 
     names, ids, budget, ledger = (header.get(key) for key in ("label_names", "ids", "budget", "ledger"))
     return (

@@ -19,7 +19,7 @@ _MOST = 1000
 
 
 @dataclass(frozen=True)
-class Origin:
+class PriorOrigin:
     """releases    checksums of the releases that the prior's model was trained on, and of those behind their priors; none: nobody knows
     epsilon, delta  what these cost together, for any one label
     same_rows   whether some of the rows that are released now are among theirs, whose costs then add
@@ -45,7 +45,7 @@ class Origin:
         return {**asdict(self), "releases": list(self.releases)}
 
     @classmethod
-    def from_json(cls, data: Any) -> Origin | None:
+    def from_json(cls, data: Any) -> PriorOrigin | None:
         """The inverse; None for what is none (a release may be another party's)."""
         if not isinstance(data, dict) or set(data) != set(cls.__dataclass_fields__):
             return None
@@ -82,7 +82,7 @@ def held_out(data: dict[str, Any]) -> dict[str, Any]:
     return {"judge": judge, "seed": seed, "holdout": holdout, "select": select} if usable else {}
 
 
-def with_origins(own: Guarantee, origins: Iterable[Origin], parts: Sequence[str] = ()) -> Guarantee:
+def with_origins(own: Guarantee, origins: Iterable[PriorOrigin], parts: Sequence[str] = ()) -> Guarantee:
     """What a release of guarantee `own`, or a join of the releases `parts`, promises when what is behind its priors counts too.
 
     A prior from releases that are all among the parts adds nothing: each label's own release has paid. Otherwise a label behind the prior

@@ -26,7 +26,7 @@ from labeldp.mechanisms.prior import PriorAware
 from labeldp.release.core import Release
 from labeldp.release.hashing import is_id
 from labeldp.release.make import Observe
-from labeldp.release.origin import Origin, checksums, held_out, number
+from labeldp.release.origin import PriorOrigin, checksums, held_out, number
 from labeldp.release.probabilities import read_probabilities
 from labeldp.release.rows import Selection
 from labeldp.release.source import Source
@@ -154,14 +154,14 @@ class PublicPrior:
         """The releases behind it, as the file says."""
         return checksums(self.about.get("releases")) or ()
 
-    def claimed(self) -> Origin:
+    def claimed(self) -> PriorOrigin:
         """What the file says of itself."""
         certificate = self.about.get("certificate")
         stated = certificate if isinstance(certificate, dict) and "given" not in certificate else {}
         epsilon, delta = (number(stated.get(name)) for name in ("epsilon", "delta"))
         if epsilon is None or delta is None:
-            return Origin(**held_out(self.about))
-        return Origin(self.named_releases(), epsilon, delta, **held_out(self.about))
+            return PriorOrigin(**held_out(self.about))
+        return PriorOrigin(self.named_releases(), epsilon, delta, **held_out(self.about))
 
     def _places(self, ids: Any | None, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
         if (ids is None) != (self.ids is None):
@@ -202,7 +202,7 @@ class _Behind:
         rows = pa.array(rows).cast(pa.large_string())
         self._same_rows |= any(bool(pc.any(pc.is_in(rows, value_set=names)).as_py()) for names in self._names)
 
-    def found(self) -> Origin:
+    def found(self) -> PriorOrigin:
         """What the file claims, or what the ledger knows, whichever is more."""
         each = [release.guarantee for release in self._known if release.guarantee is not None]
         if not each or (

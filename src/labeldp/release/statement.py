@@ -13,7 +13,7 @@ from labeldp.errors import InputError, LedgerError, RefusedError
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.release.core import certificate_json
 from labeldp.release.format import FORMAT, is_header
-from labeldp.release.origin import Origin
+from labeldp.release.origin import PriorOrigin
 from labeldp.release.source import Source, Survey
 
 
@@ -79,9 +79,9 @@ def header_for(
     }
 
 
-def origins_in(about: dict[str, Any] | None) -> list[Origin]:
+def origins_in(about: dict[str, Any] | None) -> list[PriorOrigin]:
     """Of the public prior that a release is made with, if it is."""
-    origin = Origin.from_json((about or {}).get("public_prior"))
+    origin = PriorOrigin.from_json((about or {}).get("public_prior"))
     return [origin] if origin is not None else []
 
 

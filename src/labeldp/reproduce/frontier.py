@@ -50,8 +50,8 @@ def frontier(scale: str, seeds: int | None) -> Plan:
     notes = (
         READING,
         INTERVAL,
-        "An interval that ends at ∞ has no wrong guess among its surest. What 500 canaries can show is limited: releasing plain labels "
-        "shows about 7. Seconds are of machines that did other things too, and are not compared.",
+        "An interval that ends at ∞ has no wrong guess among its surest. How much canaries can show is limited by their number: the most "
+        "stands in the row without privacy. Seconds are of machines that did other things too, and are not compared.",
         SCALE_NOTES[scale],
         "Within a data set all trainings have the same model and rows, and as many FLOP at most: methods of two stages "
         "train three quarters of the epochs on half of the rows and five eighths on all. LP-2ST as evidence takes fewer: "

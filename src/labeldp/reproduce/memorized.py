@@ -17,7 +17,6 @@ import numpy.typing as npt
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit_paper
 from labeldp.data.bundled import load
-from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.place import place_file
@@ -43,7 +42,7 @@ def memorized(folder: Path, dataset: str, data: Path | None) -> dict[str, npt.ND
         secret, said = kept[0]
         try:
             canaries = Canaries.load(secret)
-            true = _true(_labels(dataset, data), canaries.rows)
+            true = canaries.truth(_labels(dataset, data))
         except InputError:
             return None
         wrong = canaries.planted != true
@@ -79,14 +78,3 @@ def interval(parts: list[dict[str, npt.NDArray[Any]]]) -> dict[str, Any]:
 @lru_cache(maxsize=4)
 def _labels(dataset: str, data: Path | None) -> PrivateLabels:
     return load(dataset, data).labels
-
-
-def _true(labels: PrivateLabels, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The canaries' true labels, by way of canaries that know them: those which the paper would plant in these rows."""
-    order = np.argsort(rows)
-    known = Canaries.draw_wrong(len(rows), labels=[labels], rows=rows, entropy=SecureEntropy())
-    assert known.true is not None
-    assert np.array_equal(known.rows, rows[order])
-    true = np.empty_like(known.true)
-    true[order] = known.true
-    return true

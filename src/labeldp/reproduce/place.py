@@ -21,6 +21,10 @@ class Place:
     out: Path
     data: Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.out.exists() and not self.out.is_dir():
+            raise InputError(f"{self.out} is a file; name a directory for the results.")
+
     @property
     def cells(self) -> Path:
         """The directory of all cells."""

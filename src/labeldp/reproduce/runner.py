@@ -39,8 +39,16 @@ class Failed:
     said: str
     log: Path
 
-    def __str__(self) -> str:
-        return f"{self.cell.name} (exit code {self.code}: {self.said or 'it said nothing'}; {self.log})"
+
+def described(failed: Sequence[Failed]) -> str:
+    """What went wrong, each thing once, and where."""
+    kinds: dict[tuple[int, str], list[Failed]] = {}
+    for one in failed:
+        kinds.setdefault((one.code, one.said), []).append(one)
+    return "; ".join(
+        f"{', '.join(one.cell.name for one in alike)} (exit code {code}: {said or 'it said nothing'}; {alike[0].log})"
+        for (code, said), alike in kinds.items()
+    )
 
 
 Told = Callable[[Cell, str], None]

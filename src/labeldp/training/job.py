@@ -14,7 +14,7 @@ from labeldp import models
 from labeldp.errors import InputError
 from labeldp.mechanisms.joint import Joint
 from labeldp.release import Release
-from labeldp.release.origin import Origin
+from labeldp.release.origin import PriorOrigin
 from labeldp.training.device import Machine
 from labeldp.training.distributed import ALONE, World
 from labeldp.training.fixmatch import FixMatchTrainer
@@ -98,7 +98,7 @@ class Job:
         able = [one for one, part in zip(self.release.checksums, mechanism.parts, strict=True) if part.can_judge]
         return able[0] if able else None
 
-    def _check_stage(self, origin: Origin) -> None:
+    def _check_stage(self, origin: PriorOrigin) -> None:
         """Rows that judge must not have been trained on by the model whose output chose the other rows' channels."""
         if not self.holdout or self.prior_saw_none:
             return

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labeldp.accounting.filter import describe_caps
 from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.statement import published
+from labeldp.accounting.statement import budget_text
 from labeldp.data.features import Features, read_features
 from labeldp.mechanisms.repeats import Repeats
 from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.files import data_set_of, refuse_telling_ids
-from labeldp.release.make import Made
 from labeldp.release.source import TableSource
 from labeldp.release.tables import open_table
 from labeldp.training.candidates import candidates, read_candidates
@@ -75,7 +73,7 @@ def select(labels: Path, features: Path, out: Path, options: SelectOptions) -> d
         "charged": made.charged_now,
         "resumed": made.resumed,
         "made": made.record.made,
-        "budget": _budget(made),
+        "budget": budget_text(made.data_set),
         "ledger": os.fspath(ledger.path),
         "ledger_begun": ledger.begun_now,
         "entry": made.record.number,
@@ -91,10 +89,3 @@ def _usual_model(features: Features) -> str:
     """As `labeldp train` chooses it."""
     images = features.values.ndim == 4 and min(features.values.shape[2:]) >= 17
     return "fast" if images else "linear"
-
-
-def _budget(made: Made) -> str:
-    data_set = made.data_set
-    if data_set.caps is None:
-        return f"none: the data set is unprotected for good ({data_set.unprotected})"
-    return f"{describe_caps(data_set.caps)}, spent so far {describe_caps(data_set.spent())}; may be published: {published(data_set)}"

@@ -113,10 +113,11 @@ class Staged:
             raise InputError(
                 f"--stages goes with --mechanism {' or '.join(CHOICES)}, which have a form for a prior; got {self.mechanism!r}."
             )
-        if self.world.first:
-            RunFolder(self.folder).match(self._config(), name="stages.json")
         bundle = load(self.dataset, self.data)
         parts = self.dealing.parts(len(bundle.labels))
+        first = chosen_mechanism(self.mechanism or "subset", self.epsilon, bundle.labels.num_classes)
+        if self.world.first:
+            RunFolder(self.folder).match(self._config(), name="stages.json")
         source = owners_source(bundle, self.folder, self.canaries, by_id=True) if self.world.first else None
         releases: list[Release] = []
         before: list[dict[str, Any]] = []
@@ -125,7 +126,7 @@ class Staged:
         for number, rows in enumerate(parts, start=1):
             file, last = self.folder / f"released-{number}.parquet", number == len(parts)
             if source is not None and not file.exists():
-                self._release(source, rows, file, bundle.features, job, self.folder / f"stage-{number - 1}")
+                self._release(source, rows, file, bundle.features, first, job, self.folder / f"stage-{number - 1}")
             releases.append(shared_release(file, self.world))
             joint = join_releases(releases)
             job = self.make_job(joint, bundle.features[joint.ids], self.dealing.first_share(len(bundle.labels)), last)
@@ -142,16 +143,20 @@ class Staged:
         return job, summary
 
     def _release(
-        self, source: ArraySource, rows: Rows, file: Path, features: Any, earlier: Job | None, place: Path
+        self,
+        source: ArraySource,
+        rows: Rows,
+        file: Path,
+        features: Any,
+        mechanism: Mechanism,
+        earlier: Job | None,
+        place: Path,
     ) -> None:
-        """These rows: as any release in the first stage, by the earlier model's probabilities in later ones."""
+        """These rows: by `mechanism` in the first stage, by the earlier model's probabilities in later ones."""
         ledger, entropy = Ledger(self.folder / LEDGER), self._noise(file.name)
         selected = Named.of(rows)
         special: dict[str, Any] = {}
-        mechanism: Mechanism
-        if earlier is None:
-            mechanism = chosen_mechanism(self.mechanism or "subset", self.epsilon, source.classes.count)
-        else:
+        if earlier is not None:
             assert self.epsilon is not None
             # On disk before the charge: another machine's floats would make another prior, and another request, of it.
             kept = place / "prior.parquet"
