@@ -1,4 +1,4 @@
-"""A real browser: Debian's chromium, driven by Playwright. CI says LABELDP_BROWSER=required; elsewhere these tests are skipped without one."""
+"""A real browser: Debian's chromium, driven by Playwright. Without one tests are skipped, but in CI (LABELDP_BROWSER=required)."""
 
 import os
 import shutil
