@@ -160,3 +160,17 @@ def test_bad_budgets(arguments):
 def test_bad_requests(changes):
     with pytest.raises(InputError):
         request(**changes)
+
+
+def test_a_delta_at_which_nothing_could_be_said_any_more_is_refused():
+    """Caps at δ = 1e-3 leave room for slack of 1e-6: at δ = 1e-7 what was promised under them has no finite ε."""
+    given = Budget(gaussian=(1.0, 1e-3))
+    caps = given.caps(Cost())
+    spent = Cost.gaussian_cap(0.1, 1e-9)
+    earlier = record(cost=spent)
+    data_set = DataSet("visits", PRINT, caps, 1e-3, promised=caps, releases=[earlier])
+    known = Book("id", b"key", {"visits": data_set}, {3: earlier})
+    again = request(cost=spent, details=OTHER, again="charge")
+    with pytest.raises(BudgetError, match="finite ε only at a δ above"):
+        decide(known, again, Budget(gaussian=(1.0, 1e-7)), "now")
+    assert kinds(decide(known, again, Budget(gaussian=(1.0, 1e-4), raise_it=True), "now"))[-1] == CHARGED

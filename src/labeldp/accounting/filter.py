@@ -117,6 +117,8 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
         entries.append(("data set", body))
     elif budget.given:
         caps, delta = _changed(data_set, budget), budget.delta(data_set.delta)
+        if delta < data_set.delta:
+            _check_statable(data_set, caps, delta)
         if (caps, delta) != (data_set.caps, data_set.delta):
             raised = not caps.within(data_set.caps or caps)
             body = {"data_set": data_set.name, "caps": caps.to_json(), "delta": delta, "raised": raised, "at": now}
@@ -198,6 +200,16 @@ def _changed(data_set: DataSet, budget: Budget) -> Cost:
             f"{describe_caps(caps)}. That weakens what was promised; add --raise-budget to record it and go on."
         )
     return caps
+
+
+def _check_statable(data_set: DataSet, caps: Cost, delta: float) -> None:
+    """What was promised before must have a finite ε at the new δ too, or nothing could be said of the data set any more."""
+    most = highest(data_set.promised, caps)
+    if most.gaussian and delta <= most.slack_mass:
+        raise BudgetError(
+            f"the budget of {data_set.name!r} was stated at δ = {data_set.delta:g}, and what was released under it has a finite ε only at a "
+            f"δ above {most.slack_mass:g}; got {delta:g}. Nothing was charged or released."
+        )
 
 
 def _same(data_set: DataSet, request: Request) -> ReleaseRecord | None:

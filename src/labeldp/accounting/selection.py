@@ -14,7 +14,7 @@ while e^−ε z is the larger bound, falls from there on, and at z = e^ε/(e^ε+
 
 Only integers are drawn, so the cost is read from them. f′(z)/f′(z′) is the mean of (z/z′)^(k−1) under the weights k·p_k·z′^(k−1), and it
 falls if weights are lowered the more the larger k is (Chebyshev). Hence *any* weights that fall at least as fast as those of (η, γ) cost no
-more, however they were rounded and wherever they were cut. `halting` finds the largest such γ. Proofs: docs/proofs.md.
+more, however they were rounded and wherever they were cut. `halting` finds the largest such γ. Proofs: docs/proofs/selected.md.
 """
 
 from __future__ import annotations
