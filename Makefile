@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all lint format bench torture clean
+.PHONY: demo test test-all lint format docs references bench torture clean
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "labeldp needs Python 3.10 or newer; set PYTHON=..."; exit 1; }
@@ -29,6 +29,14 @@ format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The site, into ./site; any warning ends it.
+docs: .venv/installed
+	$(BIN)/python -W error -m properdocs build --strict
+
+# docs/reference/: written from the commands and the docstrings.
+references: .venv/installed
+	$(BIN)/python -m tools.docs
+
 bench: .venv/installed
 	$(BIN)/python benchmarks/train.py --out benchmarks/results/train.json
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
@@ -40,4 +48,4 @@ torture: .venv/installed
 	$(BIN)/python benchmarks/document.py
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo site

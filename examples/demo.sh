@@ -2,18 +2,24 @@
 # `make demo`: both parties' jobs on the bundled digits. Everything it writes is in ./demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+[ -f demo/canaries.npz ] || rm -rf demo   # of an earlier version, without canaries: its labels are released already
 mkdir -p demo
 export LABELDP_LEDGER=demo/digits.ledger   # a ledger of its own: yours is not touched
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
-python examples/digits.py demo
+[ -f demo/planted.parquet ] || python examples/digits.py demo
 printf '\n── the label owner ──\n'
-say labeldp plan --classes 10 --epsilon 2
-say labeldp release demo/digits.parquet --label digit --id uid --classes 10 --epsilon 2 --shuffle --out demo/released.parquet
+say labeldp plan --classes 10 --epsilon 2 --html demo/plan.html
+# Canaries are planted once, before the first release: planted again, they would be other labels of the same people.
+[ -f demo/canaries.npz ] || say labeldp canaries plant demo/digits.parquet --label digit --id uid --classes 10 --count 100 --candidates 10 --out demo/planted.parquet --secret demo/canaries.npz
+say labeldp release demo/planted.parquet --label digit --id uid --classes 10 --epsilon 2 --shuffle --out demo/released.parquet
 say labeldp ledger show
 printf '\n── the feature owner, who has the release and no label ──\n'
 say labeldp inspect demo/released.parquet
 rm -rf demo/run   # of an earlier demo, perhaps an earlier version's
-say labeldp train --release demo/released.parquet --features demo/features.parquet --id uid --model mlp --out demo/run 2>/dev/null
+say labeldp train --release demo/released.parquet --features demo/features.parquet --id uid --model mlp --canary-share 0.0556 --out demo/run 2>/dev/null
 say labeldp predict demo/run --features demo/features.parquet --id uid --out demo/scores.parquet
-printf '\nThe release, safe to hand over, is demo/released.parquet; the trained model and its summary are in demo/run.\n'
+printf '\n── the label owner again, who measures what the model and the release give away ──\n'
+say labeldp audit demo/scores.parquet --canaries demo/canaries.npz --release demo/released.parquet --out demo/audit
+say labeldp report demo/run demo/audit --ledger demo/digits.ledger --out demo/report.html
+printf '\nThe release, safe to hand over, is demo/released.parquet. Open the report: %s\n(and what other settings would carry: %s)\n' "$PWD/demo/report.html" "$PWD/demo/plan.html"

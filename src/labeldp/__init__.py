@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from labeldp import denoise as denoise
     from labeldp.accounting.cost import Cost as Cost
     from labeldp.accounting.ledger import Ledger as Ledger
+    from labeldp.confusion import estimate_class_shares as estimate_class_shares
+    from labeldp.confusion import estimate_confusion as estimate_confusion
     from labeldp.entropy import SecureEntropy as SecureEntropy
     from labeldp.entropy import SeededEntropy as SeededEntropy
     from labeldp.errors import AccountingError as AccountingError
@@ -44,6 +46,7 @@ _WHERE = {
     "AccountingError": "errors", "AlreadyReleasedError": "errors", "BudgetError": "errors", "FileFormatError": "errors",
     "InputError": "errors", "LabelDPError": "errors", "LedgerError": "errors", "RefusedError": "errors",
     "RepeatedReleaseWarning": "errors", "UnfinishedError": "errors", "VerificationError": "errors", "estimate_accuracy": "evaluation",
+    "estimate_class_shares": "confusion", "estimate_confusion": "confusion",
     "Gaussian": "mechanisms", "Laplace": "mechanisms", "NoPrivacy": "mechanisms", "RandomizedResponse": "mechanisms",
     "SubsetSelection": "mechanisms", "UnaryEncoding": "mechanisms", "plan": "mechanisms.plan", "recommend": "mechanisms.plan",
     "PrivateLabels": "private", "Release": "release.core",
@@ -53,7 +56,18 @@ __all__ = sorted(_WHERE)
 
 
 # Packages, so that `labeldp.training.PosteriorLoss()` works after `import labeldp` alone.
-_PACKAGES = ("accounting", "audit", "data", "denoise", "estimators", "mechanisms", "models", "release", "training")
+_PACKAGES = (
+    "accounting",
+    "audit",
+    "data",
+    "denoise",
+    "estimators",
+    "mechanisms",
+    "models",
+    "release",
+    "report",
+    "training",
+)
 
 
 def __getattr__(name: str) -> Any:

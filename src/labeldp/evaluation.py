@@ -7,6 +7,7 @@ not, both known exactly. So accuracy = (E[g] − E₀)/(E₁ − E₀), whatever
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,9 @@ class AccuracyEstimate:
     moments: Moments
     canary_share: float = 0.0
     num_classes: int = 2
+
+    def __str__(self) -> str:
+        return accuracy_text(self.accuracy, self.standard_error, self.interval())
 
     def without_canaries(self, share: float, num_classes: int) -> AccuracyEstimate:
         """If a `share` of the rows has planted labels, drawn uniformly from all classes: the accuracy on the others, (Â − s/C)/(1 − s)."""
@@ -56,6 +60,16 @@ class AccuracyEstimate:
         c = seen**2 * gap**2 - k * m.variance_other
         root = math.sqrt(max(0.0, b * b - 4 * a * c))
         return (-b - root) / (2 * a), (-b + root) / (2 * a)
+
+
+def accuracy_text(accuracy: float, standard_error: float, interval: Sequence[float]) -> str:
+    """For people. An unbiased estimate may be an impossible accuracy: then the nearest possible one leads."""
+    low, high = interval
+    within = f"95%: {low:.2%} to {high:.2%}"
+    estimate = f"{accuracy:.2%} ± {standard_error:.2%}"
+    if 0 <= accuracy <= 1:
+        return f"{estimate} ({within})"
+    return f"{min(1.0, max(0.0, accuracy)):.0%} ({within}; the unbiased estimate is {estimate})"
 
 
 def estimate_accuracy(

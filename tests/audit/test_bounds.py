@@ -28,7 +28,7 @@ def published(v, r, m, k, delta, epsilon):
 
 
 def exact(v, r, m, k, delta, epsilon):
-    """The largest P[v or more right] that an (ε, δ)-DP mechanism allows (docs/proofs.md)."""
+    """The largest P[v or more right] that an (ε, δ)-DP mechanism allows (docs/proofs/audit.md)."""
     q = chance(epsilon, k)
     f = binom.sf(v - 1, r, q)
     return min(1.0, f + m * delta * f * (1 - f) / (v * binom.pmf(v, r, q)))

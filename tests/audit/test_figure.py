@@ -10,7 +10,8 @@ import pytest
 
 from labeldp.audit import audit
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.figure import HIGHEST, LOWEST, ZOOM, canary_figure, count_guesses, memorization_figure, save_figure
+from labeldp.audit.figure import canary_figure, memorization_figure, save_figure
+from labeldp.audit.guesses import HIGHEST, LOWEST, ZOOM, count_guesses
 from labeldp.audit.paper import comparisons, paper_intervals
 from labeldp.entropy import SeededEntropy
 from labeldp.errors import InputError

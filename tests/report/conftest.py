@@ -1,7 +1,10 @@
 """A real browser: Debian's chromium, driven by Playwright. Without one tests are skipped, but in CI (LABELDP_BROWSER=required)."""
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -45,3 +48,51 @@ def visit(browser):
     for context in contexts:
         context.close()
     assert not complaints
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """Small runs of every kind, made once by the commands that users type."""
+    place = tmp_path_factory.mktemp("runs")
+    digits = ["train", "--dataset", "digits", "--model", "linear", "--epochs", "3"]
+    commands = {
+        "plain": [*digits, "--epsilon", "4", "--canaries", "100", "--candidates", "10"],
+        "gaussian": [*digits, "--epsilon", "4", "--mechanism", "gaussian"],
+        "staged": [*digits, "--epsilon", "4", "--stages", "2"],
+        "best": [*digits, "--epsilon", "4", "--select", "best"],
+        "seeded": [*digits, "--epsilon", "4", "--insecure-seed", "1"],
+        "none": [*digits, "--mechanism", "none"],
+        "pate": PATE.split(),
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", IN_ONE_PROCESS, json.dumps([[*arguments, "--out", name] for name, arguments in commands.items()])],
+        cwd=place, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return place
+
+
+PATE = (
+    "pate run --dataset digits --teachers 50 --max-asked 300 --max-answered 150 --sigma1 30 --sigma2 15 --threshold 20 "
+    "--student-epochs 2 --holdout 0.3 --holdout-epsilon 2"
+)
+# Importing torch takes longer than any of the runs.
+IN_ONE_PROCESS = """
+import json, sys
+from labeldp.cli import main
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["labeldp", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+
+
+def labeldp_command(*arguments, cwd, check=True):
+    """A command as a process of its own, with one thread; its output as text."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "LABELDP_LEDGER": str(cwd / "reader.ledger")}
+    return subprocess.run(
+        [sys.executable, "-m", "labeldp", *map(str, arguments)], cwd=cwd, env=environment, check=check, capture_output=True, text=True
+    )  # fmt: skip

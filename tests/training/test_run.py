@@ -57,7 +57,7 @@ def test_two_parties(parties, cli):
     assert summary["accuracy_test"] is None
     assert summary["train_flop"] == 5 * 1350 * 3 * 2 * 5 * 3
     assert sorted(name for name in os.listdir(folder / "run") if name != ".lock") == [
-        "config.json", "metrics.jsonl", "model.safetensors", "summary.json", "trained.parquet",
+        "config.json", "confusion.json", "metrics.jsonl", "model.safetensors", "starts.json", "summary.json", "trained.parquet",
     ]  # fmt: skip
     assert json.loads((folder / "run" / "summary.json").read_text()) == summary
 

@@ -207,8 +207,8 @@ def _check_statable(data_set: DataSet, caps: Cost, delta: float) -> None:
     most = highest(data_set.promised, caps)
     if most.gaussian and delta <= most.slack_mass:
         raise BudgetError(
-            f"the budget of {data_set.name!r} was stated at δ = {data_set.delta:g}, and what was released under it has a finite ε only at a "
-            f"δ above {most.slack_mass:g}; got {delta:g}. Nothing was charged or released."
+            f"the budget of {data_set.name!r} was stated at δ = {data_set.delta:g}, and what was released under it has a finite ε only "
+            f"at a δ above {most.slack_mass:g}; got {delta:g}. Nothing was charged or released."
         )
 
 

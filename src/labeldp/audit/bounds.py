@@ -6,7 +6,7 @@ fair draw. Under (ε, δ)-label-DP, of r guesses fixed beforehand v or more are 
     P[N ≥ v] + mδ·τ,      N ~ Bin(r, q),   q = e^ε/(e^ε + K − 1),
 
 with τ = 2·max_i P[v−i ≤ N < v]/i in that paper (`one_run`), and, exactly, τ = P[N ≥ v]·P[N < v]/(v·P[N = v]) (`one_run_exact`: some
-(ε, δ)-DP mechanism attains it). docs/proofs.md has the proof for any K. The bound is the largest ε at which this is at most α. No
+(ε, δ)-DP mechanism attains it). docs/proofs/audit.md has the proof for any K. The bound is the largest ε at which this is at most α. No
 independence is assumed: nothing but the fair draw.
 """
 
@@ -61,7 +61,7 @@ def chosen_alpha(alpha: float, *, canaries: int, candidates: int, delta: float) 
     """The level left for a δ = 0 bound when the *number* of guesses was chosen after the fact: α − mδ(1 − 1/K). It may be negative.
 
     Given what the attacker sees, each guess is right with probability q at most, except for an excess that adds up, over all canaries,
-    to mδ(1−q) ≤ mδ(1 − 1/K) in expectation (docs/proofs.md).
+    to mδ(1−q) ≤ mδ(1 − 1/K) in expectation (docs/proofs/audit.md).
     """
     return alpha - canaries * delta * (1 - 1 / candidates)
 

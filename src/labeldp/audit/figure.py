@@ -1,17 +1,11 @@
 """Figure 1 of the paper, for any run: how sure the model was, and how often it was surer of the planted label.
 
-Each canary's planted label y′ is compared with all other labels y″ that it might have had: the C−2 other wrong ones in the paper's
-planting, the K−1 other candidates in a fair draw. The comparisons are sorted by the model's maximal
-confidence p = max(M_y′, M_y″), on the scale of its odds p/(1−p): on a plain one nearly all of them crowd at 0 and 1. A violin has the
-guesses that are right (M_y′ > M_y″) on its right side and the wrong ones on its left, both on one scale. The zoomed box holds those from
-99% up. Where neither label gets 1%, there is nothing to guess by: those comparisons are counted below the violin, not drawn.
+A violin has the guesses that are right on its right side and the wrong ones on its left, both on one scale. The zoomed box holds those
+from 99% up. Where neither label gets 1%, there is nothing to guess by: those comparisons are counted below the violin, not drawn.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -20,21 +14,28 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.paper import check_confidences, comparisons
+from labeldp.audit.guesses import (
+    BINS,
+    HIGHEST,
+    LOWEST,
+    ZOOM,
+    Comparisons,
+    Guesses,
+    canary_comparisons,
+    count_guesses,
+    log_odds,
+    papers_comparisons,
+    smooth,
+)
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LOWEST, ZOOM, HIGHEST = 0.01, 0.99, 0.99999  # a higher confidence is drawn at the top
 _TICKS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
-_BINS = 600  # of a panel, bottom to top
-_BANDWIDTH = _BINS / 32
 _RIGHT, _WRONG = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion: safe for the colour-blind
 _QUIET = "#707070"
-# Block by block: the model's confidence in the planted label (n), and in each of the others (n, k).
-Comparisons = Callable[[], Iterable[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]]]
 _STYLE: dict[str, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -47,17 +48,6 @@ _STYLE: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Guesses:
-    """How many guesses are right and wrong, in equal bins of log-odds from `low` to HIGHEST; and below `low`."""
-
-    low: float
-    right: npt.NDArray[np.int64]
-    wrong: npt.NDArray[np.int64]
-    right_below: int
-    wrong_below: int
-
-
 def memorization_figure(
     confidences: npt.ArrayLike,
     true_label: npt.ArrayLike,
@@ -66,8 +56,7 @@ def memorization_figure(
     title: str | None = None,
 ) -> Figure:
     """The paper's planting. The arguments are those of `paper_interval`."""
-    arrays = check_confidences(confidences, true_label, canary_label)
-    return violins(lambda: ((planted, others) for _, planted, others in comparisons(*arrays)), title=title)
+    return violins(papers_comparisons(confidences, true_label, canary_label), title=title)
 
 
 def canary_figure(
@@ -78,10 +67,7 @@ def canary_figure(
     title: str | None = None,
 ) -> Figure:
     """Canaries of a fair draw. `probabilities` are those of all rows; `places` are the canaries' among them, if not their rows."""
-    said = np.take_along_axis(probabilities[canaries.rows if places is None else places], canaries.candidates, axis=1)
-    planted = canaries.candidates == canaries.planted[:, None]
-    block = said[planted], said[~planted].reshape(len(said), -1)
-    return violins(lambda: [block], title=title)
+    return violins(canary_comparisons(probabilities, canaries, places), title=title)
 
 
 def violins(compared: Comparisons, *, title: str | None = None) -> Figure:
@@ -99,10 +85,10 @@ def violins(compared: Comparisons, *, title: str | None = None) -> Figure:
         _violin(zoomed, zoomed_counts)
         whole.set_ylabel("model's confidence in the surer label")
         zoomed.yaxis.tick_right()
-        whole.axhspan(_log_odds(ZOOM), _log_odds(HIGHEST), color=_QUIET, alpha=0.12, linewidth=0, zorder=0)
+        whole.axhspan(log_odds(ZOOM), log_odds(HIGHEST), color=_QUIET, alpha=0.12, linewidth=0, zorder=0)
         zoomed.set_facecolor("#70707010")
         for level, corner in ((HIGHEST, (0.0, 1.0)), (ZOOM, (0.0, 0.0))):
-            start, across, inside = (1.0, _log_odds(level)), whole.get_yaxis_transform(), zoomed.transAxes
+            start, across, inside = (1.0, log_odds(level)), whole.get_yaxis_transform(), zoomed.transAxes
             line = ConnectionPatch(start, corner, across, inside, color=_QUIET, linewidth=0.6)
             line.set_in_layout(False)
             figure.add_artist(line)
@@ -122,43 +108,26 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         figure.savefig(path, format=kind[1:], dpi=200, metadata=unsaid[kind])
 
 
-def count_guesses(
-    compared: Iterable[tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]], low: float
-) -> Guesses:
-    """Sort the comparisons into bins. A tie is a wrong guess, as in the attack."""
-    bottom, top = _log_odds(low), _log_odds(HIGHEST)
-    counts, below = np.zeros((2, _BINS), np.int64), np.zeros(2, np.int64)
-    for planted, others in compared:
-        surer = np.maximum(planted[:, None], others)
-        sure, right = surer >= low, planted[:, None] > others
-        for k, side in enumerate((right, ~right)):
-            chosen = surer[sure & side].astype(np.float64).clip(0, HIGHEST)
-            bins = (np.log2(chosen / (1 - chosen)) - bottom) / (top - bottom) * _BINS
-            counts[k] += np.bincount(bins.astype(np.int64).clip(0, _BINS - 1), minlength=_BINS)
-            below[k] += np.count_nonzero(~sure & side)
-    return Guesses(low, counts[0], counts[1], int(below[0]), int(below[1]))
-
-
 def _violin(axes: Axes, guesses: Guesses) -> None:
     """Wrong guesses to the left, right ones to the right, and how many there are of each."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    bottom, top = _log_odds(guesses.low), _log_odds(HIGHEST)
+    bottom, top = log_odds(guesses.low), log_odds(HIGHEST)
     total = int(guesses.right.sum() + guesses.wrong.sum())
     axes.set_title(f"≥ {guesses.low:.0%}: {total:,} comparisons", pad=20)
     axes.set_ylim(bottom, top)
     ticks = [tick for tick in _TICKS if tick >= guesses.low]
     names = [("≥ " if tick == HIGHEST else "") + f"{100 * tick:g}%" for tick in ticks]
-    axes.set_yticks([_log_odds(tick) for tick in ticks], names)
+    axes.set_yticks([log_odds(tick) for tick in ticks], names)
     if total == 0:
         axes.set_xticks([])
         axes.text(
             0.5, 0.5, "no such label\ngets this much", transform=axes.transAxes, ha="center", va="center", color=_QUIET
         )
         return
-    height, widest = np.linspace(bottom, top, _BINS), 0.0
+    height, widest = np.linspace(bottom, top, BINS), 0.0
     for side, name, counts, color in ((-1, "wrong", guesses.wrong, _WRONG), (1, "right", guesses.right, _RIGHT)):
-        width = _smooth(counts) * _BINS / (top - bottom)
+        width = smooth(counts) * BINS / (top - bottom)
         widest = max(widest, float(width.max()))
         axes.fill_betweenx(height, 0, side * width, color=color, alpha=0.85, linewidth=0)
         axes.annotate(
@@ -178,17 +147,6 @@ def _not_drawn(guesses: Guesses) -> str:
         return ""
     share = guesses.right_below / below
     return f"\n(not drawn, both labels below {guesses.low:.0%}: {below:,} comparisons, {share:.1%} right)"
-
-
-def _smooth(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """A Gaussian kernel over the bins, reflected at both ends: the area stays the number of guesses."""
-    reach = int(4 * _BANDWIDTH)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / _BANDWIDTH) ** 2)
-    return np.convolve(np.pad(counts, reach, mode="symmetric"), kernel / kernel.sum(), mode="valid")
-
-
-def _log_odds(confidence: float) -> float:
-    return math.log2(confidence / (1 - confidence))
 
 
 def _matplotlib_style() -> ModuleType:

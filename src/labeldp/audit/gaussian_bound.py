@@ -8,7 +8,7 @@ Let u_w be the probability that w of n guesses are right, with n fixed beforehan
     H_{j−1}/(K−1) ≥ Φ(Φ⁻¹(R_j) − μ),
 
 for a right guess among j becomes one particular wrong guess beside j−1 right ones when that canary's label is replaced. If v or more are
-right with probability α, then R_v + H_v = αn/m; going down from v with as little as each step allows (docs/proofs.md) gives the least
+right with probability α, then R_v + H_v = αn/m; going down from v with as little as each step allows (docs/proofs/audit.md) gives the least
 R₀ + H₀. It is n/m, so μ is rejected where the least is more.
 """
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from labeldp.audit.attack import Attack, ModelAttack, ReleaseAttack, guess
 from labeldp.audit.bounds import OneRunBound, one_run_exact
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.figure import canary_figure, memorization_figure
 from labeldp.audit.gaussian_bound import gaussian_one_run
+from labeldp.audit.guesses import canary_comparisons, papers_comparisons
 from labeldp.audit.paper import FEW, FewCanariesWarning, few_canaries, paper_interval
 from labeldp.audit.places import places_in_release
 from labeldp.audit.result import GAUSSIAN, ONE_RUN, PAPER, AuditResult, Look
@@ -109,7 +109,7 @@ def audit(
         looks=tuple(Look(n, b.epsilon, b.guesses, b.correct, b.abstained, b.alpha) for n, b in looks),
         certificate=secure.epsilon if secure is not None else None,
         warnings=tuple(notes),
-        _plot=None if table is None else lambda: canary_figure(table, canaries, where),
+        compared=None if table is None else canary_comparisons(table, canaries, where),
     )
 
 
@@ -138,7 +138,7 @@ def audit_paper(confidences: npt.ArrayLike, true_label: npt.ArrayLike, canary_la
             *few,
             "the paper's attack looks at true labels: unless these are public, this result is for you alone.",
         ),
-        _plot=lambda: memorization_figure(confidences, true_label, canary_label),
+        compared=papers_comparisons(confidences, true_label, canary_label),
     )
 
 

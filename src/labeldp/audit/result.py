@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from labeldp.audit.guesses import Comparisons
+
 ONE_RUN = "none: only that each planted label was a fair draw (Steinke et al. 2023)"
 PAPER = "independence of the canaries' guesses, and a normal mean; thresholds and sign not paid for: no proven bound"
 GAUSSIAN = "that the trade-off curve is Gaussian (Mahloujifar et al. 2024): only for releases whose whole cost is Gaussian noise"
@@ -48,11 +50,11 @@ class AuditResult:
     looks: tuple[Look, ...] = ()
     certificate: float | None = None
     warnings: tuple[str, ...] = ()
-    _plot: Any = field(default=None, repr=False, compare=False)
+    compared: Comparisons | None = field(default=None, repr=False, compare=False)  # for violins; not part of the JSON
 
     def to_json(self) -> dict[str, Any]:
         """Everything, never rounded; null where an end is infinite."""
-        data = {name: getattr(self, name) for name in self.__dataclass_fields__ if not name.startswith("_")}
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "compared"}
         data["epsilon_low"], data["epsilon_high"] = _finite(self.epsilon_low), _finite(self.epsilon_high)
         data["looks"] = [asdict(look) for look in self.looks]
         data["warnings"] = list(self.warnings)
@@ -84,12 +86,12 @@ class AuditResult:
 
     def plot(self, path: str | Path) -> None:
         """Right and wrong guesses by how confident the model was (Figure 1 of the paper), as SVG or PNG."""
-        from labeldp.audit.figure import save_figure
+        from labeldp.audit.figure import save_figure, violins
         from labeldp.errors import InputError
 
-        if self._plot is None:
+        if self.compared is None:
             raise InputError("there is nothing to draw: this audit saw no model's probabilities.")
-        save_figure(self._plot(), path)
+        save_figure(violins(self.compared), path)
 
 
 def percent(share: float) -> str:

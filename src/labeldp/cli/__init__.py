@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from labeldp.cli import (
     audit,
@@ -23,57 +24,89 @@ from labeldp.cli import (
     pate,
     plan,
     release,
+    report,
     reproduce,
     select,
     train,
 )
 from labeldp.errors import LabelDPError
 
-_EXIT_CODES = "Exit codes: 0 done · 1 a defect of labeldp · 2 unusable input · 3 the ledger refuses, or verification fails · 4 charged but not finished: run it again."
+_EXIT_CODES = (
+    "Exit codes: 0 done · 1 a defect of labeldp, or a process it started died · 2 unusable input · 3 the ledger refuses, or verification fails · "
+    "4 charged but not finished: run it again · 130 interrupted · 141 the reader of its output went away."
+)
+_STREAMS = (
+    "Results go to standard output, as one JSON document with --json; warnings and progress to standard error. Bars and colours are for terminals "
+    "(NO_COLOR is respected): into a pipe or a file go plain lines, whole."
+)
 
 _EXTRAS = ("torch", "safetensors", "PIL", "sklearn")
 
+
+class _ReaderGoneError(Exception):
+    """Whoever read our output has closed it, as `head` does."""
+
+
+class _Commands(TyperGroup):
+    """Typer leaves on Ctrl-C without a word, and takes a closed pipe for an error."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parse; help is printed here."""
+        with _explained():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with _explained():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; the same command finishes what was begun, and nothing is charged twice.", err=True)
+        raise typer.Exit(130) from None
+    except BrokenPipeError:
+        raise _ReaderGoneError from None
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # rich met it first
+            raise _ReaderGoneError from None
+        raise
+
+
 app = typer.Typer(
     name="labeldp",
-    help="Release labels that are the secret, at a proven label-differential-privacy cost.\n\n" + _EXIT_CODES,
+    cls=_Commands,
+    help=f"Release labels that are the secret, at a proven label-differential-privacy cost.\n\n{_STREAMS}\n\n{_EXIT_CODES}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # its tracebacks show local variables, and some of those are labels
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Typer would leave on Ctrl-C without a word."""
+_OWNER, _FEATURES, _BOTH, _RESEARCH = "Label owner", "Feature owner", "Both", "Research, on public data"
 
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except KeyboardInterrupt:
-            typer.echo("interrupted; the same command finishes what was begun, and nothing is charged twice.", err=True)
-            raise typer.Exit(130) from None
-
-    return wrapped
-
-
-for _name, _command in (
-    ("plan", plan.command),
-    ("release", release.command),
-    ("inspect", inspect.command),
-    ("train", train.command),
-    ("predict", judge.predict),
-    ("evaluate", judge.evaluate),
-    ("select", select.command),
-    ("download", download.command),
-    ("audit", audit.command),
-    ("audit-repeat", games.repeat),
-    ("audit-heuristic", games.heuristic),
-    ("reproduce", reproduce.command),
+for _panel, _name, _command in (
+    (_OWNER, "plan", plan.command),
+    (_OWNER, "release", release.command),
+    (_OWNER, "select", select.command),
+    (_OWNER, "audit", audit.command),
+    (_FEATURES, "inspect", inspect.command),
+    (_FEATURES, "train", train.command),
+    (_FEATURES, "predict", judge.predict),
+    (_FEATURES, "evaluate", judge.evaluate),
+    (_BOTH, "report", report.command),
+    (_RESEARCH, "download", download.command),
+    (_RESEARCH, "reproduce", reproduce.command),
+    (_RESEARCH, "audit-repeat", games.repeat),
+    (_RESEARCH, "audit-heuristic", games.heuristic),
 ):
-    app.command(_name)(_interruptible(_command))
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(canaries.app, name="canaries")
-app.add_typer(pate.app, name="pate")
+    app.command(_name, rich_help_panel=_panel)(_command)
+app.add_typer(ledger.app, name="ledger", rich_help_panel=_OWNER)
+app.add_typer(canaries.app, name="canaries", rich_help_panel=_OWNER)
+app.add_typer(pate.app, name="pate", rich_help_panel=_OWNER)
 
 
 def _version(value: bool) -> None:
@@ -93,6 +126,10 @@ def _root(
 
 def main() -> None:
     """Run a command; say what went wrong in one sentence."""
+    if (
+        "_LABELDP_COMPLETE" in os.environ
+    ):  # typer wraps help texts as for a page, and shells take each line for an offer
+        os.environ["COLUMNS"] = str(1 << 16)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without ε shows ? instead of failing
             stream.reconfigure(errors="replace")
@@ -104,9 +141,10 @@ def main() -> None:
     except MemoryError:
         typer.echo("error: out of memory; the same command may be run again, nothing is charged twice.", err=True)
         sys.exit(1)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+    except _ReaderGoneError:
+        for stream in (sys.stdout, sys.stderr):  # what is still unwritten must not fail once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        sys.exit(141)
     except ImportError as error:
         if error.name not in _EXTRAS and "pip install" not in str(error):
             raise

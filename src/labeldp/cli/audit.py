@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import json as json_module
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from labeldp.cli.options import JsonOption
+from labeldp.cli.complete import among
+from labeldp.cli.options import DATA, JsonOption
 from labeldp.cli.output import print_json
 from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.audit.result import AuditResult
+    from labeldp.release import Release
+
+_BOUND = "Bound"
 
 
 def command(
     scores: Annotated[Path | None, typer.Argument(help="Probabilities of all rows (.npy, or Parquet from `predict`), or the directory of a `train --canaries`; for --method paper an .npz with confidences, true_label, canary_label. None: the release alone.", show_default=False, readable=False)] = None,
-    canaries: Annotated[Path | None, typer.Option("--canaries", help="The secret file of `canaries plant`.", readable=False)] = None,
-    release: Annotated[Path | None, typer.Option("--release", help="Also (or only) the attacker who sees this release.", readable=False)] = None,
-    reference: Annotated[Path | None, typer.Option("--reference", help="Another model's probabilities of the same rows, to calibrate by: trained on released or public labels, else the result is for you alone.", readable=False)] = None,
-    features: Annotated[Path | None, typer.Option("--features", help="The rows' features, as for train: calibrate by the nearest other rows.", readable=False)] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="The features' id column, to join with probabilities by id. Default: by row number.")] = None,
-    method: Annotated[str, typer.Option("--method", help="one-run (assumes nothing), gaussian (for releases of Gaussian noise), paper (its interval, for comparison).")] = "one-run",
-    delta: Annotated[float | None, typer.Option("--delta", help="The certificate's δ. Default: the release's, else 0.", show_default=False)] = None,
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.")] = 0.95,
-    logits: Annotated[bool, typer.Option("--logits", help="The file holds logits.")] = False,
+    canaries: Annotated[Path | None, typer.Option("--canaries", help="The secret file of `canaries plant`.", readable=False, rich_help_panel=DATA)] = None,
+    release: Annotated[Path | None, typer.Option("--release", help="Also (or only) the attacker who sees this release.", readable=False, rich_help_panel=DATA)] = None,
+    reference: Annotated[Path | None, typer.Option("--reference", help="Another model's probabilities of the same rows, to calibrate by: trained on released or public labels, else the result is for you alone.", readable=False, rich_help_panel=DATA)] = None,
+    features: Annotated[Path | None, typer.Option("--features", help="The rows' features, as for train: calibrate by the nearest other rows.", readable=False, rich_help_panel=DATA)] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="The features' id column, to join with probabilities by id. Default: by row number.", rich_help_panel=DATA)] = None,
+    method: Annotated[str, typer.Option("--method", help="one-run (assumes nothing), gaussian (for releases of Gaussian noise), paper (its interval, for comparison).", rich_help_panel=_BOUND, autocompletion=among("one-run", "gaussian", "paper"))] = "one-run",
+    delta: Annotated[float | None, typer.Option("--delta", help="The certificate's δ. Default: the release's, else 0.", show_default=False, rich_help_panel=_BOUND)] = None,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.", rich_help_panel=_BOUND)] = 0.95,
+    logits: Annotated[bool, typer.Option("--logits", help="The file holds logits.", rich_help_panel=DATA)] = False,
     figure: Annotated[Path | None, typer.Option("--figure", help="Draw the model's right and wrong guesses by confidence (.svg or .png), as the paper's Figure 1.", readable=False)] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Keep the audit in this directory, for `labeldp report`.", readable=False)] = None,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """A lower bound on ε: how well can planted labels be guessed from what was handed over? The label owner runs this.
@@ -45,20 +54,37 @@ def command(
             )
         if scores is None:
             raise InputError("--method paper looks at a model: name its probabilities, or an .npz of confidences.")
-        result = _paper(scores, canaries, logits)
+        found = Found(_paper(scores, canaries, logits), None, None, knows_truth=True)
     else:
         if canaries is None:
             raise InputError("--canaries is missing: the secret file that `labeldp canaries plant` wrote.")
-        result = _audited(
+        found = _audited(
             scores, canaries, release, reference, (features, id_column), method, delta, confidence, logits, run
         )
+    result = found.result
     if figure is not None:
         result.plot(figure)
         typer.echo(f"{figure}: the model's right and wrong guesses", err=True)
+    if out is not None:
+        from labeldp.audit.kept import KeptAudit
+
+        KeptAudit.of(result, found.release, found.trained_on, knows_truth=found.knows_truth).save(out)
     if json:
         print_json(result.to_json())
     else:
         typer.echo(result.summary())
+    if out is not None:
+        typer.echo(f"kept in {out}, for `labeldp report`", err=True)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A result, and what it is of."""
+
+    result: AuditResult
+    release: Release | None
+    trained_on: str | None
+    knows_truth: bool
 
 
 def _run(folder: Path, method: str) -> tuple[Path, Path | None, Path | None]:
@@ -84,7 +110,7 @@ def _trained_on(folder: Path) -> str | None:
     return said if isinstance(said, str) else None
 
 
-def _paper(path: Path, canaries: Path | None, logits: bool) -> Any:
+def _paper(path: Path, canaries: Path | None, logits: bool) -> AuditResult:
     import numpy as np
 
     from labeldp.audit.canaries import Canaries
@@ -112,7 +138,7 @@ def _paper(path: Path, canaries: Path | None, logits: bool) -> Any:
 def _audited(
     path: Path | None, secret: Path, release: Path | None, reference: Path | None, given: tuple[Path | None, str | None], method: str,
     delta: float | None, confidence: float, logits: bool, run: Path | None,
-) -> Any:  # fmt: skip
+) -> Found:  # fmt: skip
     from labeldp.audit.attack import Attack, CalibratedAttack, ModelAttack, NeighbourAttack
     from labeldp.audit.canaries import Canaries
     from labeldp.audit.measure import audit, promised_delta
@@ -128,7 +154,8 @@ def _audited(
     if path is None:
         if reference or features:
             raise InputError("--reference and --features calibrate a model's probabilities; name these too.")
-        return audit(None, canaries, release=loaded, delta=delta, confidence=confidence, method=method)
+        alone = audit(None, canaries, release=loaded, delta=delta, confidence=confidence, method=method)
+        return Found(alone, loaded, None, canaries.true is not None)
     if method == "gaussian" and reference:
         raise InputError("--method gaussian takes no --reference: nobody knows the curve of what that model saw.")
     if id_column is not None and features is None:
@@ -141,7 +168,8 @@ def _audited(
     if features is not None:
         attacks.append(NeighbourAttack(scores.values, scores.features(read_features(features, id_column))))
     trained_on = scores.release if run is None else _trained_on(run)
-    return audit(
+    result = audit(
         scores.values, canaries, places=scores.places, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method,
         from_release=None if trained_on is None or loaded is None else trained_on == loaded.checksum,
     )  # fmt: skip
+    return Found(result, loaded, trained_on, canaries.true is not None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from labeldp.cli.complete import data_sets
 from labeldp.cli.options import ClassesOption, JsonOption, read_span
 from labeldp.cli.output import print_facts, print_json
 from labeldp.errors import InputError
@@ -37,7 +38,7 @@ def plant(
     candidates: Annotated[int | None, typer.Option("--candidates", help="Labels to choose from for each, up to the number of classes: more prove a larger ε. Default: 2.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The id column, to find the canaries again by id.")] = None,
     rows: Annotated[str | None, typer.Option("--rows", help="Plant only among rows a:b, those to be trained on.")] = None,
-    data_set: Annotated[str | None, typer.Option("--data-set", help="The name by which the ledger knows the data set, or will. Default: the file's stem.")] = None,
+    data_set: Annotated[str | None, typer.Option("--data-set", help="The name by which the ledger knows the data set, or will. Default: the file's stem.", autocompletion=data_sets)] = None,
     wrong_only: Annotated[bool, typer.Option("--wrong-only", help="The paper's way: every wrong label is a candidate. For `audit --method paper`.")] = False,
     json: JsonOption = False,
 ) -> None:  # fmt: skip

@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-from labeldp.cli.options import JsonOption
+from labeldp.cli.complete import DATASETS, MECHANISMS, MODELS, among
+from labeldp.cli.options import DATA, MACHINE, MODEL, PRIVACY, JsonOption
 from labeldp.cli.output import print_facts, print_json
 from labeldp.errors import InputError
 
-DatasetOption = Annotated[str, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100.")]
-EpsilonOption = Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.")]
-MechanismOption = Annotated[str | None, typer.Option("--mechanism", help="As for release, or none.")]
-DeltaOption = Annotated[float | None, typer.Option("--delta", help="For the Gaussian mechanism.")]
-ModelOption = Annotated[str, typer.Option("--model", help="As for train; cheap ones.")]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False)
-]
-ProcessesOption = Annotated[int, typer.Option("--processes", help="At a time, one thread each.")]
+# fmt: off
+DatasetOption = Annotated[str, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100.", rich_help_panel=DATA, autocompletion=among(*DATASETS))]
+DataOption = Annotated[Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False, rich_help_panel=DATA)]
+EpsilonOption = Annotated[float | None, typer.Option("--epsilon", help="The ε to spend on each label.", rich_help_panel=PRIVACY)]
+MechanismOption = Annotated[str | None, typer.Option("--mechanism", help="As for release, or none.", rich_help_panel=PRIVACY, autocompletion=among(*MECHANISMS, "none"))]
+DeltaOption = Annotated[float | None, typer.Option("--delta", help="For the Gaussian mechanism.", rich_help_panel=PRIVACY)]
+ModelOption = Annotated[str, typer.Option("--model", help="As for train; cheap ones.", rich_help_panel=MODEL, autocompletion=among(*MODELS))]
+ProcessesOption = Annotated[int, typer.Option("--processes", help="At a time, one thread each.", rich_help_panel=MACHINE)]
+# fmt: on
 
 
 def repeat(
@@ -30,7 +31,7 @@ def repeat(
     mechanism: MechanismOption = None,
     delta: DeltaOption = None,
     model: ModelOption = "linear",
-    epochs: Annotated[int, typer.Option("--epochs", help="Of each training.")] = 5,
+    epochs: Annotated[int, typer.Option("--epochs", help="Of each training.", rich_help_panel=MODEL)] = 5,
     row: Annotated[int, typer.Option("--row", help="The row whose label is at stake.")] = 0,
     labels: Annotated[str, typer.Option("--labels", help="The two labels that it may have, as class numbers a,b.")] = "0,1",
     confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.")] = 0.95,
@@ -39,19 +40,18 @@ def repeat(
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Game 1 of the paper: train on one of two neighbouring data sets, guess which, again and again. No heuristic, many trainings."""
+    from labeldp.cli.progress import Progress
     from labeldp.training.repeated import Game
     from labeldp.training.repeated import repeat as run
 
     game = Game(
         dataset, epsilon, mechanism, delta, model, epochs, row=row, labels=_two(labels), data=str(data) if data is not None else None
     )  # fmt: skip
-    step = max(1, trainings // 10)
-
-    def progress(done: int, of: int) -> None:
-        if done % step == 0:
-            typer.echo(f"{done:,} of {of:,} trainings", err=True)
-
-    result = run(game, out, trainings, processes=processes, confidence=confidence, progress=progress)
+    with Progress("training") as shown:
+        result = run(
+            game, out, trainings, processes=processes, confidence=confidence,
+            progress=lambda done, of: shown.show("training", done, of, "trainings", lines=10),
+        )  # fmt: skip
     if json:
         print_json(result.to_json())
     else:
@@ -75,8 +75,8 @@ def heuristic(
     mechanism: MechanismOption = None,
     delta: DeltaOption = None,
     model: ModelOption = "linear",
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Of each training. Default: the model's own.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the trainings; never of the noise.")] = 0,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Of each training. Default: the model's own.", rich_help_panel=MODEL)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the trainings; never of the noise.", rich_help_panel=MODEL)] = 0,
     data: DataOption = None,
     processes: ProcessesOption = 2,
     json: JsonOption = False,
@@ -85,6 +85,7 @@ def heuristic(
 
     Example: labeldp audit-heuristic --dataset digits --mechanism none --model mlp --canaries 200 --out check/
     """
+    from labeldp.cli.progress import Progress
     from labeldp.training.heuristic import Check, compare
 
     check = Check(
@@ -99,7 +100,10 @@ def heuristic(
         seed,
         str(data) if data is not None else None,
     )
-    found = compare(check, out, processes=processes)
+    with Progress("training") as shown:
+        found = compare(
+            check, out, processes=processes, progress=lambda done, of: shown.show("training", done, of, "models")
+        )
     if json:
         print_json(found.to_json())
         return

@@ -9,13 +9,29 @@ from typing import Annotated
 
 import typer
 
-from labeldp.cli.options import CanaryShareOption, DeviceOption, FeaturesOption, IdOption, ImageSizeOption, JsonOption
-from labeldp.cli.output import print_json
+from labeldp.cli.complete import MODELS, among
+from labeldp.cli.options import (
+    DATA,
+    JUDGING,
+    MODEL,
+    CanaryShareOption,
+    DeviceOption,
+    FeaturesOption,
+    IdOption,
+    ImageSizeOption,
+    JsonOption,
+)
+from labeldp.cli.output import print_facts, print_json
 from labeldp.errors import InputError
 
 ModelOption = Annotated[
     str | None,
-    typer.Option("--model", help="For a run of your own model, package.module:Class: say again that you trust it."),
+    typer.Option(
+        "--model",
+        help="For a run of your own model, package.module:Class: say again that you trust it.",
+        rich_help_panel=MODEL,
+        autocompletion=among(*MODELS),
+    ),
 ]
 
 
@@ -27,8 +43,10 @@ def predict(
     image_size: ImageSizeOption = None,
     model: ModelOption = None,
     device: DeviceOption = "auto",
+    json: JsonOption = False,
 ) -> None:
     """Write a trained model's class probabilities for new rows."""
+    from labeldp.cli.progress import Progress
     from labeldp.data.features import read_features
     from labeldp.training.device import Machine
     from labeldp.training.finished import predict as run
@@ -44,22 +62,46 @@ def predict(
     read.refuse_label(
         config["label"], config["label_names"] or [str(number) for number in range(config["num_classes"])]
     )
-    values = run(folder, read.ordered(config.get("columns", ())), Machine(device), model)
-    write_scores(out, read.ids, values, {**RunFolder(folder).promise(), "named": read.named})
+    with Progress(f"predicting {len(read.ids):,} rows"):
+        values = run(folder, read.ordered(config.get("columns", ())), Machine(device), model)
+    promise = RunFolder(folder).promise()
+    write_scores(out, read.ids, values, {**promise, "named": read.named})
+    if json:
+        print_json(
+            {
+                "out": str(out),
+                "rows": len(read.ids),
+                "classes": config["num_classes"],
+                "named": read.named,
+                **promise,
+            }
+        )
+        return
     typer.echo(f"{out}: probabilities of {len(read.ids):,} rows")
 
 
 def evaluate(
     folder: Annotated[Path, typer.Argument(help="A run directory.", show_default=False, readable=False)],
     release: Annotated[
-        Path, typer.Option("--release", help="Released labels of rows that were not trained on.", readable=False)
+        Path,
+        typer.Option(
+            "--release",
+            help="Released labels of rows that were not trained on.",
+            readable=False,
+            rich_help_panel=DATA,
+        ),
     ],
     features: FeaturesOption,
     id_column: IdOption = None,
     image_size: ImageSizeOption = None,
     canary_share: CanaryShareOption = 0.0,
     other_rows: Annotated[
-        bool, typer.Option("--other-rows", help="No row of this release was trained on, though ids cannot show it.")
+        bool,
+        typer.Option(
+            "--other-rows",
+            help="No row of this release was trained on, though ids cannot show it.",
+            rich_help_panel=JUDGING,
+        ),
     ] = False,
     model: ModelOption = None,
     device: DeviceOption = "auto",
@@ -94,9 +136,6 @@ def evaluate(
             }
         )
         return
-    low, high = estimate.interval()
-    typer.echo(
-        f"accuracy {estimate.accuracy:.2%} ± {estimate.standard_error:.2%} (95%: {low:.2%} to {high:.2%}; {estimate.rows:,} rows)"
-    )
+    typer.echo(f"accuracy {estimate}; {estimate.rows:,} rows")
     if loaded.insecure:
-        typer.echo(f"INSECURE     {loaded.insecure}")
+        print_facts([("INSECURE", loaded.insecure)])

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from labeldp.cli.complete import data_sets
 from labeldp.cli.options import JsonOption, LedgerOption
 from labeldp.cli.output import print_json, print_table
 
@@ -18,7 +19,9 @@ app = typer.Typer(
 @app.command()
 def show(
     ledger: LedgerOption = None,
-    data_set: Annotated[str | None, typer.Option("--data-set", help="Only this data set.")] = None,
+    data_set: Annotated[
+        str | None, typer.Option("--data-set", help="Only this data set.", autocompletion=data_sets)
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Show every data set's budget, what is spent so far, and its releases."""
@@ -36,9 +39,16 @@ def show(
         for raised in entry["raised"]:
             typer.echo(f"  the budget was raised on {raised['at']}")
         print_table(
-            (">release", "made", "rows", "mechanism", "cost", "state"),
+            (">release", "made (UTC)", "rows", "mechanism", "cost", "state"),
             [
-                (str(r["entry"]), r["made"], r["rows_text"], r["mechanism"], r["cost_text"], r["state"])
+                (
+                    str(r["entry"]),
+                    r["made"][:16].replace("T", " "),
+                    r["rows_text"],
+                    r["mechanism"],
+                    r["cost_text"],
+                    r["state"],
+                )
                 for r in entry["releases"]
             ],
         )
@@ -76,10 +86,24 @@ def get(
     entry: Annotated[int, typer.Argument(help="The release's number, as `ledger show` prints it.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="Where to write it.", readable=False)],
     ledger: LedgerOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Write the ledger's copy of an earlier release to a file. Costs nothing."""
     from labeldp.accounting.ledger import Ledger
     from labeldp.release.make import fetch
 
-    fetch(Ledger(ledger, create=False), entry, out)
+    opened = Ledger(ledger, create=False)
+    fetch(opened, entry, out)
+    if json:
+        record = opened.book().releases[entry]
+        print_json(
+            {
+                "out": str(out),
+                "entry": entry,
+                "ledger": str(opened.path),
+                "checksum": record.checksum,
+                "made": record.made,
+            }
+        )
+        return
     typer.echo(f"{out}: release {entry}, nothing charged")

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeldp.cli.complete import DEVICES, among
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.release.classes import Classes
+
+# What --help groups options by.
+DATA, ROWS, PRIVACY, BUDGET, MODEL, JUDGING, MACHINE, EXPERIMENTS = (
+    "Data", "Rows", "Privacy", "Budget and ledger", "Model and recipe", "Judging", "Machine", "Experiments"
+)  # fmt: skip
 
 # typer reads these at run time, where `X | None` would need Python 3.10's syntax in every alias.
 ClassesOption = Annotated[
@@ -27,12 +33,19 @@ LedgerOption = Annotated[
         "--ledger",
         help="The ledger file. Default: $LABELDP_LEDGER, else one for each user (Linux: ~/.local/share/labeldp/labels.ledger).",
         readable=False,
+        rich_help_panel=BUDGET,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document, and nothing else, to standard output.")
+]
 DeltaOption = Annotated[
     float | None,
-    typer.Option("--delta", help="δ, from 2^-40: lets the Gaussian mechanism compete (default for it: 1e-5)."),
+    typer.Option(
+        "--delta",
+        help="δ, from 2^-40: lets the Gaussian mechanism compete (default for it: 1e-5).",
+        rich_help_panel=PRIVACY,
+    ),
 ]
 FeaturesOption = Annotated[
     Path | None,
@@ -40,27 +53,44 @@ FeaturesOption = Annotated[
         "--features",
         help="Public features: .npy, .npz, Parquet (number columns, or one list column), CSV, or a folder of images.",
         readable=False,
+        rich_help_panel=DATA,
     ),
 ]
 IdOption = Annotated[
-    str | None, typer.Option("--id", help="The features' id column, to join with the release. Default: by position.")
+    str | None,
+    typer.Option(
+        "--id",
+        help="The features' id column, to join with the release. Default: by position.",
+        rich_help_panel=DATA,
+    ),
 ]
 ImageSizeOption = Annotated[
-    int | None, typer.Option("--image-size", help="For a folder of images: resize and crop them to so many pixels.")
+    int | None,
+    typer.Option(
+        "--image-size",
+        help="For a folder of images: resize and crop them to so many pixels.",
+        rich_help_panel=DATA,
+    ),
 ]
 CanaryShareOption = Annotated[
     float,
     typer.Option(
-        "--canary-share", help="The share of rows with planted labels, if the owner named one: corrects accuracy."
+        "--canary-share",
+        help="The share of rows with planted labels, if the owner named one: corrects accuracy.",
+        rich_help_panel=JUDGING,
     ),
 ]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", help="auto, cpu, cuda or mps.", rich_help_panel=MACHINE, autocompletion=among(*DEVICES)),
+]
 PriorOption = Annotated[
     Path | None,
     typer.Option(
         "--prior",
         help="A public class prior: JSON (a list, or name: probability), or one number a line. Never count it from the labels.",
         readable=False,
+        rich_help_panel=PRIVACY,
     ),
 ]
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_NAME_WIDTH = 12
+_NO_LIMIT = 1 << 20  # columns
 
 
 def print_json(data: Any) -> None:
@@ -15,26 +23,48 @@ def print_json(data: Any) -> None:
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Name and value, a line each."""
+    """Name and value, a line each. On a terminal a long value goes on below itself, and what is insecure is red."""
     for name, value in facts:
-        typer.echo(f"{name:<12} {value}")
+        if not sys.stdout.isatty():
+            typer.echo(f"{name:<{_NAME_WIDTH}} {value}")
+            continue
+        console = _console()
+        indent = " " * (max(_NAME_WIDTH, len(name)) + 1)
+        text = ("\n" + indent).join(_wrapped(value, console.width - len(indent)))
+        style = "bold red" if name == "INSECURE" else None
+        console.print(f"{name:<{_NAME_WIDTH}} {text}", style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most so many characters. No word is broken: a path stays one that can be copied."""
+    return [
+        piece
+        for line in text.splitlines()
+        for piece in textwrap.wrap(line.strip(), max(width, 20), break_long_words=False, break_on_hyphens=False)
+    ]
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """A table; numbers are right-aligned by the caller's choice of a leading '>' in the column's name."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
-        table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+        right = column.startswith(">")
+        justify: Any = "right" if right else "left"
+        table.add_column(column.removeprefix(">"), justify=justify, no_wrap=right, overflow="fold")
     for row in rows:
-        table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:  # piped, a table is as wide as it needs to be: nothing is cut off
-        console.width = 200
-    console.print(table)
+        table.add_row(*map(Text, row))  # as it is: a name in brackets is no markup
+    _console().print(table)
+
+
+def _console() -> Console:
+    """As wide as the terminal; elsewhere, as wide as is needed: nothing is cut off."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=_NO_LIMIT)
 
 
 def number(value: float) -> str:

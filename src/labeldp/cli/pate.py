@@ -15,7 +15,6 @@ from labeldp.cli.pate_build import (
     mechanism_of,
     origin_of,
     papers_of,
-    show_teachers,
     stages_of,
     student_plan,
     teacher_plan,
@@ -138,6 +137,7 @@ def run(
 
     Your own: labeldp pate run --features x.parquet --labels y.parquet --label y --id uid --classes 10 --teachers 1000 --max-asked 2000 --max-answered 500 --sigma1 500 --sigma2 170 --threshold 400 --out run/
     """
+    from labeldp.cli.progress import Progress
     from labeldp.pate.presets import filled
 
     given = {
@@ -158,7 +158,8 @@ def run(
         given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first,
         canaries=canaries, candidates=candidates,
     )  # fmt: skip
-    stages = stages_of(out, origin, holdout, contrastive)
+    shown = Progress("teachers")
+    stages = stages_of(out, origin, holdout, contrastive, shown)
     mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
     plan = teacher_plan(given, stages, seed)
     learning = student_plan(given, stages, student, students, seed, name)
@@ -168,7 +169,8 @@ def run(
     papers = papers_of(
         stages, origin, mechanism, holdout_epsilon, (budget, budget_gaussian, raise_budget), again, insecure_seed
     )
-    stages.teachers(plan, workers, show_teachers)
+    with shown:
+        stages.teachers(plan, workers, lambda done, of: shown.show("teachers", done, of, "teachers", lines=20))
     _release(stages, mechanism, holdout_epsilon, papers)
     _finish(stages, learning, device, json)
 
@@ -201,6 +203,7 @@ def teachers(
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """The first stage: train the teachers and count their votes on the rows that may be asked about. Nothing is released or charged."""
+    from labeldp.cli.progress import Progress
     from labeldp.pate.presets import filled
 
     given = {
@@ -216,10 +219,12 @@ def teachers(
     origin = origin_of(
         given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first
     )
-    stages = stages_of(out, origin, holdout, contrastive)
+    shown = Progress("teachers")
+    stages = stages_of(out, origin, holdout, contrastive, shown)
     plan, workers = teacher_plan(given, stages, seed), workers_of(processes, ray)
     begin(stages, origin)
-    voted = stages.teachers(plan, workers, show_teachers)
+    with shown:
+        voted = stages.teachers(plan, workers, lambda done, of: shown.show("teachers", done, of, "teachers", lines=20))
     facts = {
         "out": str(out),
         "teachers": given["teachers"],
@@ -328,16 +333,23 @@ def features(
     images: Annotated[Path, typer.Option("--features", help="New images: .npy, .npz or a folder, like those of the run.", show_default=False, readable=False)],
     to: Annotated[Path, typer.Option("--out", help="Their features (.npy), for `labeldp predict` with a student.", show_default=False, readable=False)],
     image_size: ImageSizeOption = None,
+    json: JsonOption = False,
 ) -> None:  # fmt: skip
     """The frozen features of new images, as a student on frozen features wants them."""
     import numpy as np
 
+    from labeldp.cli.progress import Progress
     from labeldp.data.features import read_features
     from labeldp.pate.frozen import FrozenFeatures
     from labeldp.release.place import place_file
 
-    found = FrozenFeatures.load(out / "features").transform(read_features(images, None, image_size).values)
+    with Progress("features"):
+        found = FrozenFeatures.load(out / "features").transform(read_features(images, None, image_size).values)
     place_file(to, lambda file: np.save(file, found))
+    if json:
+        print_json({"out": str(to), "rows": len(found), "features": found.shape[1]})
+        return
+    typer.echo(f"{to}: {found.shape[1]:,} features of {len(found):,} images")
 
 
 @app.command("account")
@@ -422,10 +434,11 @@ def _released(stages: Stages, made: Any) -> dict[str, Any]:
 
 
 def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
-    from labeldp.cli.progress import TrainingProgress
+    from labeldp.cli.progress import Progress
     from labeldp.training.device import Machine
 
-    with TrainingProgress(plan.recipe.epochs) as shown:
+    with Progress("students") as shown:
+        shown.begin(plan.recipe.epochs)
         summary = stages.students(plan, Machine(device), shown.epoch, shown.step)
     if json:
         print_json(summary)

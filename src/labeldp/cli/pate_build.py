@@ -12,6 +12,7 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.accounting.ledger import Ledger
+    from labeldp.cli.progress import Progress
     from labeldp.entropy import Entropy
     from labeldp.mechanisms import PateAnswers
     from labeldp.pate.material import Origin
@@ -43,13 +44,18 @@ def origin_of(
     )  # fmt: skip
 
 
-def stages_of(out: Path, origin: Origin, holdout: float, contrastive: int) -> Stages:
+def stages_of(out: Path, origin: Origin, holdout: float, contrastive: int, shown: Progress) -> Stages:
     """What a run starts from, read and checked; nothing is written yet."""
     from labeldp.pate.run import Stages
 
     if contrastive < 0:
         raise InputError(f"--contrastive is a number of epochs, from 0; got {contrastive}.")
-    return Stages(out, origin.read(out / "owner"), holdout, contrastive, _show_contrast)
+
+    def learned(epoch: int, loss: float) -> None:
+        shown.line(f"contrastive epoch {epoch}: loss {loss:.4f}")
+        shown.show("features", epoch, contrastive, "epochs")
+
+    return Stages(out, origin.read(out / "owner"), holdout, contrastive, learned)
 
 
 def begin(stages: Stages, origin: Origin) -> None:
@@ -186,16 +192,6 @@ def warn(mechanism: PateAnswers) -> None:
 
     for doubt in doubts(mechanism):
         typer.echo(f"warning: {doubt}", err=True)
-
-
-def _show_contrast(epoch: int, loss: float) -> None:
-    typer.echo(f"contrastive epoch {epoch}: loss {loss:.4f}", err=True)
-
-
-def show_teachers(done: int, of: int) -> None:
-    """A line now and then."""
-    if of <= 20 or done % max(1, of // 20) == 0:
-        typer.echo(f"{done:,} of {of:,} teachers", err=True)
 
 
 @dataclass(frozen=True)

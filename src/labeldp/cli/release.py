@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from labeldp.cli.options import ClassesOption, DeltaOption, JsonOption, LedgerOption, PriorOption, read_prior
+from labeldp.cli.complete import MECHANISMS, among, data_sets
+from labeldp.cli.options import (
+    BUDGET,
+    EXPERIMENTS,
+    PRIVACY,
+    ROWS,
+    ClassesOption,
+    DeltaOption,
+    JsonOption,
+    LedgerOption,
+    PriorOption,
+    read_prior,
+)
 from labeldp.cli.output import cost_text, guarantee_text, ledger_text, show
 from labeldp.errors import InputError
 
@@ -28,22 +40,35 @@ def command(
     ],
     epsilon: Annotated[
         float | None,
-        typer.Option("--epsilon", help="The ε to spend on each label: needed for every mechanism but none."),
+        typer.Option(
+            "--epsilon",
+            help="The ε to spend on each label: needed for every mechanism but none.",
+            rich_help_panel=PRIVACY,
+        ),
     ] = None,
     id_column: Annotated[
         str | None,
         typer.Option(
-            "--id", rich_help_panel="Rows", help="A public column that names each row. Default: the row number."
+            "--id", rich_help_panel=ROWS, help="A public column that names each row. Default: the row number."
         ),
     ] = None,
     data_set: Annotated[
-        str | None, typer.Option("--data-set", help="What the ledger calls these labels. Default: the file's stem.")
+        str | None,
+        typer.Option(
+            "--data-set",
+            help="What the ledger calls these labels. Default: the file's stem.",
+            rich_help_panel=BUDGET,
+            autocompletion=data_sets,
+        ),
     ] = None,
     ledger: LedgerOption = None,
     mechanism: Annotated[
         str | None,
         typer.Option(
-            "--mechanism", help="response, subset, unary, laplace, gaussian. Default: the most informative (see plan)."
+            "--mechanism",
+            help="response, subset, unary, laplace, gaussian. Default: the most informative (see plan).",
+            rich_help_panel=PRIVACY,
+            autocompletion=among(*MECHANISMS, "none"),
         ),
     ] = None,
     delta: DeltaOption = None,
@@ -52,7 +77,7 @@ def command(
         str | None,
         typer.Option(
             "--rows",
-            rich_help_panel="Rows",
+            rich_help_panel=ROWS,
             help="Release only rows a:b of the file (from 0, b excluded), a random part of them by id (1/2, 2/2), or those whose ids a file names (.txt: one a line; else a table with the --id column).",
         ),
     ] = None,
@@ -60,56 +85,59 @@ def command(
         Path | None,
         typer.Option(
             "--public-prior",
-            rich_help_panel="Rows",
+            rich_help_panel=ROWS,
             readable=False,
             help="Class probabilities by row (`labeldp predict --out`) from a model that did not see these labels: each row then gets the most informative channel for its own prior, or with --mechanism response RRWithPrior.",
         ),
     ] = None,
     shuffle: Annotated[
-        bool, typer.Option("--shuffle", rich_help_panel="Rows", help="Write the rows in a random order (needs --id).")
+        bool, typer.Option("--shuffle", rich_help_panel=ROWS, help="Write the rows in a random order (needs --id).")
     ] = False,
     budget: Annotated[
         float | None,
         typer.Option(
             "--budget",
-            rich_help_panel="Budget",
+            rich_help_panel=BUDGET,
             help="Cap on the pure ε of every row, all releases together. Default: the first release's cost.",
         ),
     ] = None,
     budget_gaussian: Annotated[
         float | None,
         typer.Option(
-            "--budget-gaussian", rich_help_panel="Budget", help="Cap on Gaussian releases: their ε at --budget-delta."
+            "--budget-gaussian", rich_help_panel=BUDGET, help="Cap on Gaussian releases: their ε at --budget-delta."
         ),
     ] = None,
     budget_delta: Annotated[
-        float | None, typer.Option("--budget-delta", rich_help_panel="Budget", help="The δ of --budget-gaussian.")
+        float | None, typer.Option("--budget-delta", rich_help_panel=BUDGET, help="The δ of --budget-gaussian.")
     ] = None,
     raise_budget: Annotated[
         bool,
         typer.Option(
             "--raise-budget",
-            rich_help_panel="Budget",
+            rich_help_panel=BUDGET,
             help="Allow a higher budget than was promised; recorded for good.",
         ),
     ] = False,
     again: Annotated[
         str | None,
         typer.Option(
-            "--again", rich_help_panel="Budget", help="`--again charge`: release rows a second time, at a second cost."
+            "--again",
+            rich_help_panel=BUDGET,
+            help="`--again charge`: release rows a second time, at a second cost.",
+            autocompletion=among("charge"),
         ),
     ] = None,
     insecure_seed: Annotated[
         int | None,
         typer.Option(
-            "--insecure-seed", rich_help_panel="Experiments", help="Repeatable noise for experiments: protects nobody."
+            "--insecure-seed", rich_help_panel=EXPERIMENTS, help="Repeatable noise for experiments: protects nobody."
         ),
     ] = None,
     insecure_no_privacy: Annotated[
         bool,
         typer.Option(
             "--insecure-no-privacy",
-            rich_help_panel="Experiments",
+            rich_help_panel=EXPERIMENTS,
             help="With --mechanism none: write the true labels, for baselines.",
         ),
     ] = False,
@@ -122,6 +150,7 @@ def command(
 
     Example: labeldp release visits.csv --label bought --classes no,yes --id visit --epsilon 1 --out released.parquet
     """
+    from labeldp.cli.progress import Progress
     from labeldp.release.files import ReleaseOptions, release_file
     from labeldp.release.rows import read_rows
 
@@ -130,17 +159,15 @@ def command(
     from labeldp.release.classes import Classes
 
     declared = Classes.parse(classes)
-    done = release_file(
-        labels,
-        out,
-        ReleaseOptions(
-            label=label, classes=declared, epsilon=epsilon, id_column=id_column, data_set=data_set, ledger=ledger,
-            mechanism=mechanism, delta=delta, prior=read_prior(prior, declared), public_prior=public_prior, rows=read_rows(rows, id_column), shuffle=shuffle,
-            budget=budget,
-            budget_gaussian=None if budget_gaussian is None or budget_delta is None else (budget_gaussian, budget_delta),
-            raise_budget=raise_budget, again=again, insecure_seed=insecure_seed, insecure_no_privacy=insecure_no_privacy,
-        ),
+    options = ReleaseOptions(
+        label=label, classes=declared, epsilon=epsilon, id_column=id_column, data_set=data_set, ledger=ledger,
+        mechanism=mechanism, delta=delta, prior=read_prior(prior, declared), public_prior=public_prior, rows=read_rows(rows, id_column), shuffle=shuffle,
+        budget=budget,
+        budget_gaussian=None if budget_gaussian is None or budget_delta is None else (budget_gaussian, budget_delta),
+        raise_budget=raise_budget, again=again, insecure_seed=insecure_seed, insecure_no_privacy=insecure_no_privacy,
     )  # fmt: skip
+    with Progress("reading") as shown:
+        done = release_file(labels, out, options, lambda what, rows, of: shown.show(what, rows, of, "rows"))
     show(done, _facts, json=json)
 
 

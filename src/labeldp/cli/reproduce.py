@@ -8,14 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from labeldp.cli.complete import REPRODUCED, SCALES, among
 from labeldp.cli.options import JsonOption
 from labeldp.cli.output import print_json
 from labeldp.errors import InputError, WorkerError
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="table1, table2, table-agibi, table-heuristic, table-pate, figure1, frontier, study-answers or study-threshold.", show_default=False)],
-    scale: Annotated[str, typer.Option("--scale", help="smoke (digits, minutes), cpu (the `fast` model, hours), paper (its models and epochs, a cluster).")] = "smoke",
+    name: Annotated[str, typer.Argument(help="table1, table2, table-agibi, table-heuristic, table-pate, figure1, frontier, study-answers or study-threshold.", show_default=False, autocompletion=among(*REPRODUCED))],
+    scale: Annotated[str, typer.Option("--scale", help="smoke (digits, minutes), cpu (the `fast` model, hours), paper (its models and epochs, a cluster).", autocompletion=among(*SCALES))] = "smoke",
     out: Annotated[Path, typer.Option("--out", help="Results and, under cells/, the runs they are made of; tables share cells.", readable=False)] = Path("reproduced"),
     seeds: Annotated[int | None, typer.Option("--seeds", help="Seeds a row. Default: 1; the frontier has its own queue.")] = None,
     only: Annotated[list[str] | None, typer.Option("--only", help="Run only cells whose names contain this; may be given several times.")] = None,
@@ -34,6 +35,7 @@ def command(
 
     On a cluster: labeldp reproduce table1 --scale paper --list prints a command a cell; start them anywhere, then --collect.
     """
+    from labeldp.cli.progress import Progress
     from labeldp.reproduce.cells import chosen
     from labeldp.reproduce.collect import collect as collected
     from labeldp.reproduce.names import plan as by_name
@@ -54,14 +56,16 @@ def command(
     made_by = shlex.join(_made_by(name, scale, seeds, only))
     failed: list[Any] = []
     if not collect:
+        with Progress("cells") as shown:
 
-        def changed() -> None:
-            collected(plan, place, made_by)
+            def changed() -> None:
+                collected(plan, place, made_by)
+                shown.show("cells", sum(place.facts(cell) is not None for cell in cells), len(cells), "finished")
 
-        def told(cell: Any, what: str) -> None:
-            typer.echo(f"{cell.name} {what}", err=True)
+            def told(cell: Any, what: str) -> None:
+                shown.line(f"{cell.name} {what}")
 
-        failed = Runner(place, processes, changed, told).run(cells)
+            failed = Runner(place, processes, changed, told).run(cells)
     found = collected(plan, place, made_by, [one.cell.name for one in failed], markdown, note)
     if json:
         print_json(found.data)

@@ -7,35 +7,46 @@ from typing import Annotated, Any
 
 import typer
 
-from labeldp.cli.options import ClassesOption, DeviceOption, ImageSizeOption, JsonOption, LedgerOption
+from labeldp.cli.complete import among, data_sets
+from labeldp.cli.options import (
+    BUDGET,
+    DATA,
+    EXPERIMENTS,
+    MACHINE,
+    ClassesOption,
+    DeviceOption,
+    ImageSizeOption,
+    JsonOption,
+    LedgerOption,
+)
 from labeldp.cli.output import cost_text, guarantee_text, ledger_text, show
 from labeldp.errors import InputError
 
-_SELECTION, _BUDGET, _EXPERIMENT, _MACHINE = "Selection", "Budget", "Experiments", "Machine"
+_SELECTION = "Selection"
 
 
 def command(
     labels: Annotated[Path, typer.Argument(help="A Parquet or CSV file with the private labels.", show_default=False, readable=False)],
     label: Annotated[str, typer.Option("--label", help="The column that holds the label.")],
     classes: ClassesOption,
-    features: Annotated[Path, typer.Option("--features", help="Public features: .npy, .npz, Parquet (number columns, or one list column), CSV, or a folder of images.", readable=False)],
-    candidates: Annotated[Path, typer.Option("--candidates", help="JSON: a list of objects, or one object whose values are lists (a grid). Keys: mechanism (response, subset, unary, laplace), model, epochs, batch_size, learning_rate, weight_decay, average, prior, denoise, randaugment, cutout.", readable=False)],
+    features: Annotated[Path, typer.Option("--features", help="Public features: .npy, .npz, Parquet (number columns, or one list column), CSV, or a folder of images.", readable=False, rich_help_panel=DATA)],
+    candidates: Annotated[Path, typer.Option("--candidates", help="JSON: a list of objects, or one object whose values are lists (a grid). Keys: mechanism (response, subset, unary, laplace), model, epochs, batch_size, learning_rate, weight_decay, average, prior, denoise, randaugment, cutout.", readable=False, rich_help_panel=_SELECTION)],
     epsilon: Annotated[float, typer.Option("--epsilon", help="The ε of the whole selection: each run gets less of it.")],
     out: Annotated[Path, typer.Option("--out", help="The run directory of the winner; what is in it may be handed over.", readable=False)],
-    id_column: Annotated[str | None, typer.Option("--id", help="A public column that names each row, in the labels and in the features. Default: the row number.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="A public column that names each row, in the labels and in the features. Default: the row number.", rich_help_panel=DATA)] = None,
     image_size: ImageSizeOption = None,
     expected_runs: Annotated[float, typer.Option("--expected-runs", help="How many runs there are on average; how many there were stays secret.", rich_help_panel=_SELECTION)] = 10.0,
     shape: Annotated[float, typer.Option("--shape", help="Of the law of the number of runs: 0 (logarithmic) costs least and varies most, 1 is geometric.", rich_help_panel=_SELECTION)] = 1.0,
     score_share: Annotated[float, typer.Option("--score-share", help="The share of rows that score, and are not trained on.", rich_help_panel=_SELECTION)] = 0.1,
     seed: Annotated[int, typer.Option("--seed", help="Public: of the training, and of which rows score; never of the noise.", rich_help_panel=_SELECTION)] = 0,
-    data_set: Annotated[str | None, typer.Option("--data-set", help="What the ledger calls these labels. Default: the file's stem.", rich_help_panel=_BUDGET)] = None,
+    data_set: Annotated[str | None, typer.Option("--data-set", help="What the ledger calls these labels. Default: the file's stem.", rich_help_panel=BUDGET, autocompletion=data_sets)] = None,
     ledger: LedgerOption = None,
-    budget: Annotated[float | None, typer.Option("--budget", help="Cap on the pure ε of every row, all releases together. Default: the first release's cost.", rich_help_panel=_BUDGET)] = None,
-    raise_budget: Annotated[bool, typer.Option("--raise-budget", help="Allow a higher budget than was promised; recorded for good.", rich_help_panel=_BUDGET)] = False,
-    again: Annotated[str | None, typer.Option("--again", help="`--again charge`: release rows a second time, at a second cost.", rich_help_panel=_BUDGET)] = None,
-    insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="Repeatable noise for experiments: protects nobody.", rich_help_panel=_EXPERIMENT)] = None,
+    budget: Annotated[float | None, typer.Option("--budget", help="Cap on the pure ε of every row, all releases together. Default: the first release's cost.", rich_help_panel=BUDGET)] = None,
+    raise_budget: Annotated[bool, typer.Option("--raise-budget", help="Allow a higher budget than was promised; recorded for good.", rich_help_panel=BUDGET)] = False,
+    again: Annotated[str | None, typer.Option("--again", help="`--again charge`: release rows a second time, at a second cost.", rich_help_panel=BUDGET, autocompletion=among("charge"))] = None,
+    insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="Repeatable noise for experiments: protects nobody.", rich_help_panel=EXPERIMENTS)] = None,
     device: DeviceOption = "auto",
-    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.", rich_help_panel=_MACHINE)] = None,
+    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.", rich_help_panel=MACHINE)] = None,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Release, train and score several candidates in private, and publish the best: for choices that one release cannot make.
@@ -50,6 +61,7 @@ def command(
     """
     import torch
 
+    from labeldp.cli.progress import Progress
     from labeldp.release.classes import Classes
     from labeldp.training.selecting import SelectOptions, select
 
@@ -62,7 +74,12 @@ def command(
         score_share=score_share, id_column=id_column, image_size=image_size, data_set=data_set, ledger=ledger, budget=budget,
         raise_budget=raise_budget, again=again, seed=seed, device=device, insecure_seed=insecure_seed,
     )  # fmt: skip
-    show(select(labels, features, out, options), _facts, json=json)
+    # How many runs there were stays secret: no bar counts them, and no line says when they were over.
+    with Progress("choosing in private") as shown:
+        done = select(
+            labels, features, out, options, lambda done, of: shown.show("training the winner", done, of, "steps")
+        )
+    show(done, _facts, json=json)
 
 
 def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:

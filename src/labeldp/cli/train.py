@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeldp.cli.complete import DATASETS, DENOISERS, DTYPES, MECHANISMS, MODELS, TRAIN_PRESETS, among
 from labeldp.cli.options import (
+    DATA,
+    JUDGING,
+    MACHINE,
+    MODEL,
+    PRIVACY,
     CanaryShareOption,
     DeltaOption,
     DeviceOption,
@@ -23,53 +29,51 @@ if TYPE_CHECKING:
     from labeldp.training.experiment import Planting
     from labeldp.training.recipe import Recipe
 
-_EXPERIMENT, _RECIPE, _JUDGE, _MACHINE = "Experiments", "Recipe", "Judging", "Machine"
-
 
 def command(
     out: Annotated[Path, typer.Option("--out", help="The run directory; an interrupted run there is resumed.", readable=False)],
-    releases: Annotated[list[Path] | None, typer.Option("--release", help="A release file, with --features. Several times: releases of different rows, the stages of a staged method for instance.", readable=False)] = None,
+    releases: Annotated[list[Path] | None, typer.Option("--release", help="A release file, with --features. Several times: releases of different rows, the stages of a staged method for instance.", readable=False, rich_help_panel=DATA)] = None,
     features: FeaturesOption = None,
     id_column: IdOption = None,
     image_size: ImageSizeOption = None,
-    model: Annotated[str | None, typer.Option("--model", help="fast (images), linear, mlp, resnet18, wide-resnet-28-4, wide-resnet-28-8, or package.module:Class. Default: fast for images, linear else.")] = None,
-    dataset: Annotated[str | None, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100: releases and trains in one go.", rich_help_panel=_EXPERIMENT)] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False, rich_help_panel=_EXPERIMENT)] = None,
-    epsilon: Annotated[float | None, typer.Option("--epsilon", help="With --dataset: the ε to spend on each label.", rich_help_panel=_EXPERIMENT)] = None,
-    mechanism: Annotated[str | None, typer.Option("--mechanism", help="With --dataset: as for release, or none.", rich_help_panel=_EXPERIMENT)] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", help="digits, fashion, cifar10 or cifar100: releases and trains in one go.", rich_help_panel=DATA, autocompletion=among(*DATASETS))] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Where the data set's files are. Default: $LABELDP_DATA.", readable=False, rich_help_panel=DATA)] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="With --dataset: the ε to spend on each label.", rich_help_panel=PRIVACY)] = None,
+    mechanism: Annotated[str | None, typer.Option("--mechanism", help="With --dataset: as for release, or none.", rich_help_panel=PRIVACY, autocompletion=among(*MECHANISMS, "none"))] = None,
     delta: DeltaOption = None,
-    stages: Annotated[int, typer.Option("--stages", help="With --dataset: release the rows in so many parts, each with the earlier parts' model as its public prior (LP-MST).", rich_help_panel=_EXPERIMENT)] = 1,
-    stage_epochs: Annotated[int | None, typer.Option("--stage-epochs", help="With --stages: epochs of all models but the last. Default: --epochs.", rich_help_panel=_EXPERIMENT)] = None,
-    insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="With --dataset: repeatable noise.", rich_help_panel=_EXPERIMENT)] = None,
-    preset: Annotated[str | None, typer.Option("--preset", help="A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100.", rich_help_panel=_EXPERIMENT)] = None,
-    canaries: Annotated[int | None, typer.Option("--canaries", help="With --dataset: plant so many labels, and audit the model and the release for them.", rich_help_panel=_EXPERIMENT)] = None,
-    candidates: Annotated[int | None, typer.Option("--candidates", help="With --canaries: labels to choose each from. Default: 2.", rich_help_panel=_EXPERIMENT)] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the rows.", rich_help_panel=_RECIPE)] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", help="Rows a step, over all processes.", rich_help_panel=_RECIPE)] = None,
-    accumulate: Annotated[int | None, typer.Option("--accumulate", help="Compute a step in so many parts, for less memory.", rich_help_panel=_RECIPE)] = None,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At its peak.", rich_help_panel=_RECIPE)] = None,
-    weight_decay: Annotated[float | None, typer.Option("--weight-decay", rich_help_panel=_RECIPE)] = None,
-    average: Annotated[float | None, typer.Option("--average", help="Predict with a moving average of the weights that keeps this share a step (0.999).", rich_help_panel=_RECIPE)] = None,
-    prior: Annotated[str | None, typer.Option("--prior", help="What evidence is combined with: the model's output (ALIBI), its average's, or none.", rich_help_panel=_RECIPE)] = None,
-    denoise: Annotated[str | None, typer.Option("--denoise", help="bayes: evidence, which knows how likely the noise is (default). For comparisons, uninformed post-processing of the noisy label: min-projection, softmax, argmax, none.", rich_help_panel=_RECIPE)] = None,
-    fixmatch: Annotated[bool, typer.Option("--fixmatch", help="Learn from all rows' features too, by the model's confident guesses (FixMatch): for releases that say much about few rows, such as PATE's answers.", rich_help_panel=_RECIPE)] = False,
-    randaugment: Annotated[int | None, typer.Option("--randaugment", help="Random operations on each image (2).", rich_help_panel=_RECIPE)] = None,
-    cutout: Annotated[int | None, typer.Option("--cutout", help="Blank a square of so many pixels in each image (16).", rich_help_panel=_RECIPE)] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of the training; never of the noise.", rich_help_panel=_RECIPE)] = 0,
-    holdout: Annotated[float | None, typer.Option("--holdout", help="The share of rows that is held out to estimate accuracy. Default: 0.1.", rich_help_panel=_JUDGE)] = None,
-    folds: Annotated[int | None, typer.Option("--folds", help="Estimate accuracy by cross-fitting so many models, and train on all rows.", rich_help_panel=_JUDGE)] = None,
-    select: Annotated[str, typer.Option("--select", help="last epoch, or the best by half of the rows held out; the other half reports.", rich_help_panel=_JUDGE)] = "last",
-    patience: Annotated[int | None, typer.Option("--patience", help="With --select best: stop after so many epochs without a better one.", rich_help_panel=_JUDGE)] = None,
-    other_rows: Annotated[bool, typer.Option("--other-rows", help="The public prior behind some release was made without any of these rows' released labels, though nothing shows it.", rich_help_panel=_JUDGE)] = False,
+    stages: Annotated[int, typer.Option("--stages", help="With --dataset: release the rows in so many parts, each with the earlier parts' model as its public prior (LP-MST).", rich_help_panel=PRIVACY)] = 1,
+    stage_epochs: Annotated[int | None, typer.Option("--stage-epochs", help="With --stages: epochs of all models but the last. Default: --epochs.", rich_help_panel=PRIVACY)] = None,
+    canaries: Annotated[int | None, typer.Option("--canaries", help="With --dataset: plant so many labels, and audit the model and the release for them.", rich_help_panel=PRIVACY)] = None,
+    candidates: Annotated[int | None, typer.Option("--candidates", help="With --canaries: labels to choose each from. Default: 2.", rich_help_panel=PRIVACY)] = None,
+    insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="With --dataset: repeatable noise.", rich_help_panel=PRIVACY)] = None,
+    model: Annotated[str | None, typer.Option("--model", help="fast (images), linear, mlp, resnet18, wide-resnet-28-4, wide-resnet-28-8, or package.module:Class. Default: fast for images, linear else.", rich_help_panel=MODEL, autocompletion=among(*MODELS))] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100.", rich_help_panel=MODEL, autocompletion=among(*TRAIN_PRESETS))] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the rows.", rich_help_panel=MODEL)] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", help="Rows a step, over all processes.", rich_help_panel=MODEL)] = None,
+    accumulate: Annotated[int | None, typer.Option("--accumulate", help="Compute a step in so many parts, for less memory.", rich_help_panel=MODEL)] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="At its peak.", rich_help_panel=MODEL)] = None,
+    weight_decay: Annotated[float | None, typer.Option("--weight-decay", help="How hard weights are pulled towards zero.", rich_help_panel=MODEL)] = None,
+    average: Annotated[float | None, typer.Option("--average", help="Predict with a moving average of the weights that keeps this share a step (0.999).", rich_help_panel=MODEL)] = None,
+    prior: Annotated[str | None, typer.Option("--prior", help="What evidence is combined with: the model's output (ALIBI), its average's, or none.", rich_help_panel=MODEL, autocompletion=among("model", "average", "none"))] = None,
+    denoise: Annotated[str | None, typer.Option("--denoise", help="bayes: evidence, which knows how likely the noise is (default). For comparisons, uninformed post-processing of the noisy label: min-projection, softmax, argmax, none.", rich_help_panel=MODEL, autocompletion=among(*DENOISERS))] = None,
+    fixmatch: Annotated[bool, typer.Option("--fixmatch", help="Learn from all rows' features too, by the model's confident guesses (FixMatch): for releases that say much about few rows, such as PATE's answers.", rich_help_panel=MODEL)] = False,
+    randaugment: Annotated[int | None, typer.Option("--randaugment", help="Random operations on each image (2).", rich_help_panel=MODEL)] = None,
+    cutout: Annotated[int | None, typer.Option("--cutout", help="Blank a square of so many pixels in each image (16).", rich_help_panel=MODEL)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the training; never of the noise.", rich_help_panel=MODEL)] = 0,
+    holdout: Annotated[float | None, typer.Option("--holdout", help="The share of rows that is held out to estimate accuracy. Default: 0.1.", rich_help_panel=JUDGING)] = None,
+    folds: Annotated[int | None, typer.Option("--folds", help="Estimate accuracy by cross-fitting so many models, and train on all rows.", rich_help_panel=JUDGING)] = None,
+    select: Annotated[str, typer.Option("--select", help="last epoch, or the best by half of the rows held out; the other half reports.", rich_help_panel=JUDGING, autocompletion=among("last", "best"))] = "last",
+    patience: Annotated[int | None, typer.Option("--patience", help="With --select best: stop after so many epochs without a better one.", rich_help_panel=JUDGING)] = None,
+    other_rows: Annotated[bool, typer.Option("--other-rows", help="The public prior behind some release was made without any of these rows' released labels, though nothing shows it.", rich_help_panel=JUDGING)] = False,
     canary_share: CanaryShareOption = 0.0,
-    test_features: Annotated[Path | None, typer.Option("--test-features", help="Rows with public labels.", readable=False, rich_help_panel=_JUDGE)] = None,
-    test_labels: Annotated[Path | None, typer.Option("--test-labels", help="Their labels: .npy, or a table.", readable=False, rich_help_panel=_JUDGE)] = None,
-    test_labels_are_public: Annotated[bool, typer.Option("--test-labels-are-public", help="Said by whoever answers for it: no promise covers the test labels.", rich_help_panel=_JUDGE)] = False,
+    test_features: Annotated[Path | None, typer.Option("--test-features", help="Rows with public labels.", readable=False, rich_help_panel=JUDGING)] = None,
+    test_labels: Annotated[Path | None, typer.Option("--test-labels", help="Their labels: .npy, or a table.", readable=False, rich_help_panel=JUDGING)] = None,
+    test_labels_are_public: Annotated[bool, typer.Option("--test-labels-are-public", help="Said by whoever answers for it: no promise covers the test labels.", rich_help_panel=JUDGING)] = False,
     device: DeviceOption = "auto",
-    dtype: Annotated[str, typer.Option("--dtype", help="auto, float32 or bfloat16.", rich_help_panel=_MACHINE)] = "auto",
-    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.", rich_help_panel=_MACHINE)] = None,
-    compile_model: Annotated[bool, typer.Option("--compile", help="torch.compile the model: a minute at the start; for GPUs (on CPUs it was not faster).", rich_help_panel=_MACHINE)] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write metrics for TensorBoard.", rich_help_panel=_MACHINE)] = False,
+    dtype: Annotated[str, typer.Option("--dtype", help="auto, float32 or bfloat16.", rich_help_panel=MACHINE, autocompletion=among(*DTYPES))] = "auto",
+    threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.", rich_help_panel=MACHINE)] = None,
+    compile_model: Annotated[bool, typer.Option("--compile", help="torch.compile the model: a minute at the start; for GPUs (on CPUs it was not faster).", rich_help_panel=MACHINE)] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write metrics for TensorBoard.", rich_help_panel=MACHINE)] = False,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Train a model from a release: features and evidence are all it sees.
@@ -82,7 +86,7 @@ def command(
     """
     import torch
 
-    from labeldp.cli.progress import TrainingProgress
+    from labeldp.cli.progress import Progress
     from labeldp.training.crossfit import cross_fit
     from labeldp.training.device import Machine
     from labeldp.training.distributed import joined
@@ -144,7 +148,7 @@ def command(
 
     for count in (epochs, stage_epochs):
         make_recipe(model or "fast", epochs=count)  # what cannot be is refused before anything is released or written
-    with joined() as world, TrainingProgress(shown=world.first) as shown:
+    with joined() as world, Progress("preparing", shown=world.first) as shown:
         note = _noting(out) if tensorboard and world.first else None
 
         def progress(metrics: dict[str, Any]) -> None:
@@ -290,6 +294,8 @@ def _of(summary: dict[str, Any]) -> str:
 
 
 def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
+    from labeldp.evaluation import accuracy_text
+
     certificate = summary["certificate"]
     facts = [
         ("run", str(out)),
@@ -300,15 +306,11 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
             ("accuracy", "not estimated: no row was held out whose release can judge (--holdout; see docs/training.md)")
         )
     else:
-        low, high = summary["interval_95"]
         how = "held-out"
         if "folds" in summary:
             how = f"cross-fitted (by models trained on {summary['estimate_of_models_trained_on']:.0%} of the rows)"
-        facts.append((
-            "accuracy",
-            f"{summary['accuracy_estimated']:.2%} ± {summary['standard_error']:.2%}, estimated from {summary['rows_judged']:,} {how} "
-            f"released labels (95%: {low:.2%} to {high:.2%})",
-        ))  # fmt: skip
+        estimate = accuracy_text(summary["accuracy_estimated"], summary["standard_error"], summary["interval_95"])
+        facts.append(("accuracy", f"{estimate}, from {summary['rows_judged']:,} {how} released labels"))
     if summary.get("commonest_class_estimated") is not None and summary["accuracy_estimated"] is not None:
         facts.append(
             (

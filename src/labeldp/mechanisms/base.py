@@ -157,6 +157,13 @@ class Mechanism(ABC):
         """The exact moments of `score`, from which held-out accuracy is estimated without a clean label."""
 
     @abstractmethod
+    def kept(self) -> float:
+        """The probability that the class for which an observation speaks most (ties broken at random) is the true one.
+
+        1 − kept() is the label-flip probability. For a uniform prior no other guess is right more often.
+        """
+
+    @abstractmethod
     def information(self, prior: npt.ArrayLike | None = None) -> float:
         """Nats that an observation carries about a label drawn from `prior` (default: uniform)."""
 

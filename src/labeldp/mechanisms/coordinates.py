@@ -6,7 +6,9 @@ A cell j at a wrong class has probability w_j/2^64; at the true class cell j has
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -84,10 +86,34 @@ class Coordinatewise(Mechanism):
         true, other = float(p[::-1] @ g), float(p @ g)
         return Moments(true, other, float(p[::-1] @ (g - true) ** 2), float(p @ (g - other) ** 2))
 
+    def kept(self) -> float:
+        """A sum over the levels of evidence at the true class."""
+        return truth_wins(self._table().weights, self.num_classes)
+
     def information(self, prior: npt.ArrayLike | None = None) -> float:
         """By quadrature, for any prior."""
         pi = check_prior(prior, self.num_classes)
         return nats.coordinatewise(self._probabilities(), self._log_ratios(), pi)
+
+
+def truth_wins(weights: Sequence[int], num_classes: int) -> float:
+    """The probability that the true class's evidence is the largest of all C, or wins the tie: Σ_v p₁(v)·P[none above v, tie won].
+
+    With A = P₀[below v], B = P₀[at most v], and t of the C − 1 others tied at v, the second factor is
+    E[1/(1+t); none above] = (B^C − A^C)/(C·(B − A)) = B^{C−1}·(1 − (1−x)^C)/(C·x) with x = 1 − A/B, which does not cancel.
+    """
+    levels: dict[Fraction, tuple[int, int]] = {}
+    for true, other in zip(reversed(weights), weights, strict=True):
+        so_far = levels.get(Fraction(true, other), (0, 0))
+        levels[Fraction(true, other)] = (so_far[0] + true, so_far[1] + other)
+    total, at_most = 0.0, 0
+    for _, (true, other) in sorted(levels.items()):
+        at_most += other
+        none_above = math.exp((num_classes - 1) * math.log1p((at_most - WHOLE) / WHOLE))
+        x = other / at_most
+        none_tied = -1.0 if at_most == other else math.expm1(num_classes * math.log1p(-x))
+        total += true / WHOLE * none_above * -none_tied / (num_classes * x)
+    return total
 
 
 def _log_ratio(p: int, q: int) -> float:

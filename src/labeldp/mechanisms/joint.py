@@ -84,6 +84,10 @@ class Joint(Parts):
         """Only parts have them."""
         raise NoMomentsError("a joint release judges by one of its parts; see `judging`.")
 
+    def kept(self) -> NoReturn:
+        """Differs from row to row."""
+        raise NoMomentsError("how often a row of a joint release keeps its label depends on its part.")
+
     # ── description ──
 
     def information(self, prior: npt.ArrayLike | None = None) -> NoReturn:

@@ -44,6 +44,10 @@ class NoPrivacy(SingleClass):
         """The score is right."""
         return Moments(1.0, 0.0, 0.0, 0.0)
 
+    def kept(self) -> float:
+        """Always."""
+        return 1.0
+
     def information(self, prior: npt.ArrayLike | None = None) -> float:
         """The prior's entropy."""
         pi = check_prior(prior, self.num_classes)

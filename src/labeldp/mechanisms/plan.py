@@ -41,12 +41,18 @@ class Option:
     mechanism: Mechanism
     information: float
 
+    @property
+    def flip_probability(self) -> float:
+        """How often the class for which an observation speaks most is not the true one."""
+        return 1 - self.mechanism.kept()
+
     def to_json(self) -> dict[str, Any]:
         """As `labeldp plan --json` prints it."""
         guarantee = self.mechanism.guarantee()
         return {
             "name": self.mechanism.name,
             "information_nats": self.information,
+            "flip_probability": self.flip_probability,
             "epsilon": guarantee.epsilon,
             "delta": guarantee.delta,
             "bytes_per_row": self.mechanism.observation_bytes,

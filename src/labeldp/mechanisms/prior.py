@@ -196,6 +196,12 @@ class PriorAware(Mechanism):
         """None: classes are not treated alike."""
         raise NoMomentsError(_NO_MOMENTS)
 
+    def kept(self) -> NoReturn:
+        """None: it depends on the row's candidates."""
+        raise NoMomentsError(
+            "how often a prior-aware mechanism keeps a label depends on the row's candidates, so there is no one answer."
+        )
+
     def information(self, prior: npt.ArrayLike | None = None) -> NoReturn:
         """Not of the mechanism, but of each row."""
         raise InputError(

@@ -80,6 +80,10 @@ class RandomizedResponse(SingleClass):
         true, other = self._true / WHOLE, self.other / WHOLE
         return Moments(true, other, true * (1 - true), other * (1 - other))
 
+    def kept(self) -> float:
+        """The observed class speaks most."""
+        return self._true / WHOLE
+
     def information(self, prior: npt.ArrayLike | None = None) -> float:
         """Σ_y π_y Σ_o p(o|y) log(p(o|y)/p(o))."""
         pi = check_prior(prior, self.num_classes)

@@ -180,6 +180,12 @@ class Selected(Parts):
         """None: they are those of one run, not of the best."""
         raise NoMomentsError(_NO_MOMENTS)
 
+    def kept(self) -> NoReturn:
+        """None: it is that of one run, not of the best."""
+        raise NoMomentsError(
+            "a selected release is the one of several whose noise served best, so how often it kept a label is not known."
+        )
+
     def information(self, prior: npt.ArrayLike | None = None) -> float:
         """Of a released row (one that scored carries nothing), for whichever candidate carries the least."""
         return min(part.information(prior) for part in set(self.parts))

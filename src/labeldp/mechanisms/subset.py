@@ -134,6 +134,10 @@ class SubsetSelection(Mechanism):
         other = (self.holds * (self.size - 1) + (WHOLE - self.holds) * self.size) / ((self.num_classes - 1) * WHOLE)
         return Moments(true, other, true * (1 - true), other * (1 - other))
 
+    def kept(self) -> float:
+        """All k classes of the subset speak alike."""
+        return self.holds / (WHOLE * self.size)
+
     def information(self, prior: npt.ArrayLike | None = None) -> float:
         """In closed form for the uniform prior, by quadrature otherwise."""
         epsilon = self.certificate().pure

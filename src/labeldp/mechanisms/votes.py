@@ -245,6 +245,12 @@ class PateAnswers(Mechanism):
         """None."""
         raise NoMomentsError(_NO_MOMENTS)
 
+    def kept(self) -> NoReturn:
+        """None: how often answers are right is the teachers' secret."""
+        raise NoMomentsError(
+            "how often a teacher ensemble's answers are right is private, so how often they keep a label is not known."
+        )
+
     def information(self, prior: npt.ArrayLike | None = None) -> NoReturn:
         """Unknown: what an answer tells depends on the teachers."""
         raise NoMomentsError(_NO_MOMENTS)

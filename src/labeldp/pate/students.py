@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labeldp.confusion import estimate_confusion
 from labeldp.errors import InputError
 from labeldp.release.core import Release
 from labeldp.training.device import Machine
 from labeldp.training.finished import predict
+from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
 from labeldp.training.recipe import Recipe
-from labeldp.training.run import PublicTest, train
+from labeldp.training.run import PublicTest, estimate_json, train
 from labeldp.training.trainer import Steps
 
 Progress = Callable[[dict[str, Any]], None]
@@ -63,13 +65,9 @@ def train_students(
         if held_out is not None:
             release, their_features = held_out
             guesses = predict(place, their_features, machine, plan.model).argmax(axis=1)
-            estimate = release.estimate_accuracy(slice(None), guesses)
-            summary |= {
-                "accuracy_estimated": estimate.accuracy,
-                "standard_error": estimate.standard_error,
-                "interval_95": list(estimate.interval()),
-                "rows_judged": estimate.rows,
-            }
+            summary |= estimate_json(release.estimate_accuracy(slice(None), guesses))
+            confusion = estimate_confusion(release.mechanism, release.observations, guesses)
+            RunFolder(place).write("confusion.json", confusion.to_json())
         summaries.append(summary)
     return summaries
 

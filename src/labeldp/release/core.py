@@ -43,11 +43,14 @@ class Release:
             checksum,
         )
         self._ids = ids
+        self.paths: tuple[Path, ...] = ()  # the files that it was read from
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Release:
         """Read a release file, perhaps another party's. Nothing in it is executed, and its certificate is computed anew."""
-        return cls(*files.read(Path(path)))
+        release = cls(*files.read(Path(path)))
+        release.paths = (Path(path).absolute(),)
+        return release
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release as a file; an existing file is replaced in one step."""

@@ -21,7 +21,7 @@ from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
 from labeldp.release.hashing import is_id
-from labeldp.release.make import Made, make_release
+from labeldp.release.make import Made, Progress, make_release
 from labeldp.release.rows import Selection, Span
 from labeldp.release.source import TableSource
 from labeldp.release.statement import origins_in
@@ -52,7 +52,9 @@ class ReleaseOptions:
     insecure_no_privacy: bool = False
 
 
-def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, Any]:
+def release_file(
+    labels: Path, out: Path, options: ReleaseOptions, progress: Progress = lambda what, rows, of: None
+) -> dict[str, Any]:
     """Release one file's labels into another; return a summary of what was done (see `labeldp release --json`)."""
     if options.public_prior is None:
         mechanism = _mechanism(options)
@@ -74,7 +76,7 @@ def release_file(labels: Path, out: Path, options: ReleaseOptions) -> dict[str, 
         mechanism, special, warnings = _with_prior(options, source, selected, entropy, ledger)
     made = make_release(
         source, mechanism, data_set=name, ledger=ledger, entropy=entropy, again=options.again, shuffle=options.shuffle,
-        selected=selected, out=out, asked=options.epsilon or 0.0, **special,
+        selected=selected, out=out, asked=options.epsilon or 0.0, progress=progress, **special,
     )  # fmt: skip
     warnings += made.warnings
     if made.data_set.fingerprint.by == "name":

@@ -46,7 +46,9 @@ def join_releases(releases: Sequence[Release]) -> Release:
     }
     header.pop("public_prior", None)
     checksum = hashlib.sha256("".join(release.checksum for release in releases).encode()).hexdigest()
-    return Release(header, mechanism, ids, np.concatenate(parts), checksum)
+    joint = Release(header, mechanism, ids, np.concatenate(parts), checksum)
+    joint.paths = tuple(path for release in releases for path in release.paths)
+    return joint
 
 
 def _arrow_ids(release: Release) -> pa.Array:

@@ -50,6 +50,8 @@ Observe: TypeAlias = Callable[[PrivateLabels, int], Observations]
 
 Draw: TypeAlias = Callable[[Entropy, ReleaseRecord], Observe]
 
+Progress: TypeAlias = Callable[[str, int, int | None], None]  # what is being done, rows so far, rows in all if known
+
 _PIECE_BYTES = 1 << 24
 _METADATA_BYTES = 1 << 20  # room for footers and row-group headers, beside the rows themselves
 
@@ -82,6 +84,7 @@ def make_release(
     known_by: dict[str, Any] | None = None,
     asked: float = 0.0,
     stamp: tuple[int, ...] | None = None,
+    progress: Progress = lambda what, rows, of: None,
 ) -> Made:
     """Release the source's labels (of rows `selected`) once, through the ledger; deliver to `out` if it is given.
 
@@ -90,6 +93,7 @@ def make_release(
     known_by  what else makes this request this one, and is said to the ledger alone
     asked     the pure ε that was asked for: a new data set's cap, where no budget is given
     stamp     the source's, when `draw` was prepared from it
+    progress  is told how far it is: the rows are read once to be checked, and once more to be released
     """
     check_name(data_set)
     if shuffle and source.id_column is None:
@@ -101,7 +105,10 @@ def make_release(
         if stamp is not None and stamp != source.stamp():
             raise InputError("the label file changed while its release was being prepared. Nothing was charged.")
         stamp = source.stamp()
-        survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
+        survey = source.survey(
+            ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected,
+            progress=lambda rows: progress("checking", rows, source.length),
+        )  # fmt: skip
         delivered = _stated(out) if out is not None else None
         request = request_for(
             source, mechanism, survey, data_set, entropy, again, shuffle, delivered, about, known_by, asked
@@ -125,7 +132,7 @@ def make_release(
                     source, mechanism, survey, record, made.data_set.budget_json(), book.ledger, shuffle, about
                 )
                 observe = _by_row(mechanism, entropy) if draw is None else draw(entropy, record)
-                parts = _observed(source, survey, observe, mechanism.observation_bytes)
+                parts = _observed(source, survey, observe, mechanism.observation_bytes, progress)
                 if shuffle:
                     parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
                 checksum = _write(scratch / "release", header, mechanism, survey.id_type, parts)
@@ -289,7 +296,7 @@ def _by_row(mechanism: Mechanism, entropy: Entropy) -> Observe:
     return lambda labels, first: mechanism.observe_uncharged(labels, entropy)
 
 
-def _observed(source: Source, survey: Survey, observe: Observe, width: int) -> Iterator[Part]:
+def _observed(source: Source, survey: Survey, observe: Observe, width: int, progress: Progress) -> Iterator[Part]:
     """Ids and observations, piece by piece."""
     row = done = 0
     # Observations may be far wider than labels: what is held at a time is bounded by their bytes.
@@ -302,6 +309,7 @@ def _observed(source: Source, survey: Survey, observe: Observe, width: int) -> I
             ids = None if batch.ids is None else _take(batch.ids, piece)
             yield ids, observe(batch.labels.take(piece), done)
             done += len(piece)
+            progress("releasing", done, len(survey.rows))
 
 
 def _take(ids: Any, piece: Positions) -> Any:

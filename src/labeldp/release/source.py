@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ class Source(ABC):
     label_column: str | None = None
     id_column: str | None = None
     planting: str | None = None
+    length: int | None = None  # rows, where that is known before they are read
 
     @abstractmethod
     def batches(self, *, others: bool = False) -> Iterator[Batch]:
@@ -66,18 +67,27 @@ class Source(ABC):
         return ()
 
     def survey(
-        self, key: bytes, *, folder: Path, scratch: Path, selected: Selection | tuple[int, int] | None = None
+        self,
+        key: bytes,
+        *,
+        folder: Path,
+        scratch: Path,
+        selected: Selection | tuple[int, int] | None = None,
+        progress: Callable[[int], None] = lambda rows: None,
     ) -> Survey:
         """Check every row, fingerprint the source, and note which rows are `selected` (a span of row numbers; default: all).
 
-        Sorted hashes of ids go to `folder`, by way of `scratch`.
+        Sorted hashes of ids go to `folder`, by way of `scratch`. `progress` is told how many rows have been read.
         """
+        chosen = Span(*selected) if isinstance(selected, tuple) else selected
         try:
-            return self._survey(key, folder, scratch, Span(*selected) if isinstance(selected, tuple) else selected)
+            return self._survey(key, folder, scratch, chosen, progress)
         except OSError as error:  # of the scratch files; a source explains its own
             raise explain(scratch, error) from None
 
-    def _survey(self, key: bytes, folder: Path, scratch: Path, selected: Selection | None) -> Survey:
+    def _survey(
+        self, key: bytes, folder: Path, scratch: Path, selected: Selection | None, progress: Callable[[int], None]
+    ) -> Survey:
         with_ids = self.id_column is not None
         if selected is not None and selected.by_id and not with_ids:
             raise InputError("rows are chosen by id here: name the column that holds ids with --id.")
@@ -100,6 +110,7 @@ class Source(ABC):
                     wanted.add(hashes[chosen])
                     found += len(chosen)
             count += len(batch.labels)
+            progress(count)
         if count == 0:
             raise InputError("there are no labels: the input has no rows.")
         selection = selected or Span(0, count)
@@ -172,7 +183,7 @@ class TableSource(Source):
         if label == id_column:
             raise InputError(f"{label!r} cannot be the label and the id at once: ids are public.")
         self.table, self.classes, self.label_column, self.id_column = table, classes, label, id_column
-        self.planting = stated_planting(table)
+        self.planting, self.length = stated_planting(table), table.length
 
     def stamp(self) -> tuple[int, ...]:
         """The file's identity, size and time of change."""
@@ -210,6 +221,7 @@ class ArraySource(Source):
         planting: str | None = None,
     ) -> None:
         self.labels, self.classes, self.label_column, self.planting = labels, classes, label, planting
+        self.length = len(labels)
         self._ids = None
         if ids is not None:
             try:

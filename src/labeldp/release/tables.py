@@ -34,6 +34,7 @@ class Table(ABC):
     path: Path
     columns: tuple[str, ...]
     columns_are_public: bool  # whether an error may list them: a CSV file without a header has labels there
+    length: int | None = None  # rows, where that is known before they are read
 
     @abstractmethod
     def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
@@ -97,7 +98,7 @@ class ParquetTable(Table):
         self.path = path
         with self._open() as file:
             self.columns = tuple(file.schema_arrow.names)
-            rows = file.metadata.num_rows
+            self.length = rows = file.metadata.num_rows
             size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
         # Big cells (images beside the label) make for fewer rows at a time.
         self._batch_rows = max(64, min(_MAX_BATCH_ROWS, _BATCH_BYTES * max(rows, 1) // max(size, 1)))

@@ -9,6 +9,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from labeldp.report.rounding import downward, upward
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
@@ -21,7 +23,7 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["json"] = inline_json
+    environment.filters |= {"json": inline_json, "upward": upward, "downward": downward}
     return environment.get_template(template).render(policy=POLICY, asset=asset, **content)
 
 

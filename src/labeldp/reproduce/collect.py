@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from labeldp.provenance import machine_line
 from labeldp.reproduce.figures import NO_FIGURES, can_draw
 from labeldp.reproduce.html import to_html
-from labeldp.reproduce.machine import machine_line
 from labeldp.reproduce.markdown import to_markdown
 from labeldp.reproduce.place import Place, to_text, write_text
 from labeldp.reproduce.plan import Plan

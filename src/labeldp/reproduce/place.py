@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.errors import InputError
+from labeldp.provenance import machine
 from labeldp.release.place import place_file
 from labeldp.reproduce.cells import FACTS, Cell
-from labeldp.reproduce.machine import machine
 
 
 @dataclass(frozen=True)

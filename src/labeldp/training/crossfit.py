@@ -16,7 +16,7 @@ from labeldp.training.distributed import ALONE, World
 from labeldp.training.finished import open_run
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
-from labeldp.training.run import Progress, PublicTest, estimate_json, train
+from labeldp.training.run import Progress, PublicTest, estimate_json, keep_confusion, train
 from labeldp.training.scores import write_scores
 from labeldp.training.trainer import Steps
 
@@ -68,7 +68,9 @@ def cross_fit(
     summary = train(whole, folder, public_test=public_test, progress=progress, on_step=on_step, world=world)
     if not world.first:
         return {}
-    estimate = estimate_accuracy(mechanism, observations[judges], probabilities[judges].argmax(axis=1))
+    predictions = probabilities[judges].argmax(axis=1)
+    estimate = estimate_accuracy(mechanism, observations[judges], predictions)
+    keep_confusion(RunFolder(folder), job, judges, predictions)
     estimate = estimate.without_canaries(job.canary_share, mechanism.num_classes)
     about = {"certificate": summary["certificate"], "insecure": summary["insecure"]}
     write_scores(folder / "crossfitted.parquet", job.release.ids[judges], probabilities[judges], about)

@@ -6,12 +6,14 @@ model.safetensors     the last finished epoch
 selected.safetensors  the chosen epoch, where one was chosen
 trained.parquet       the ids that were trained on; `evaluate` refuses them
 summary.json          the certificate beside the accuracy
+confusion.json        what each class is taken for, by the released labels of held-out rows
+starts.json           the commands that made all this, with versions and machine
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from labeldp import provenance
 from labeldp.errors import InputError
 from labeldp.release import Release
 from labeldp.release.place import place_file
@@ -130,6 +133,25 @@ class RunFolder:
         """A JSON file, in one step."""
         content = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         place_file(self.path / name, lambda file: file.write(content), private=private)
+
+    def note_start(self, releases: Sequence[Path] = (), *, trust: str) -> None:
+        """What is about to be done here, from which release files. The same command again takes its own place.
+
+        Under central trust this follows work on private labels (teachers; runs of which nobody may know how many there were), and is
+        not dated.
+        """
+        now = {**provenance.start(dated=trust == "local"), "releases": [str(path) for path in releases]}
+        before = [start for start in self.starts() if start["command"] is None or start["command"] != now["command"]]
+        self.write("starts.json", {"starts": [*before, now]})
+
+    def starts(self) -> list[dict[str, Any]]:
+        """Every command that worked here, oldest first; none where nobody noted it."""
+        if not (self.path / "starts.json").exists():
+            return []
+        try:
+            return [{**start, "command": start["command"]} for start in self.read("starts.json")["starts"]]
+        except (KeyError, TypeError):
+            raise InputError(f"{self.path / 'starts.json'} is damaged.") from None
 
     def add(self, metrics: dict[str, Any]) -> None:
         """One line more; a line that a kill cut short is ended first."""

@@ -7,7 +7,7 @@ plantings of the same canaries) there is less to be dependent; if both ways give
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,6 +55,9 @@ class Check:
             raise InputError(f"--plantings is from 2 to the number of canaries, {self.canaries}; got {self.plantings}.")
 
 
+_Job = tuple[Check, Path, int | None]
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The paper's interval from one model with all canaries, and from several that share them."""
@@ -82,9 +85,12 @@ class Comparison:
         }
 
 
-def compare(check: Check, folder: Path, *, processes: int = 2) -> Comparison:
+def compare(
+    check: Check, folder: Path, *, processes: int = 2, progress: Callable[[int, int], None] = lambda done, of: None
+) -> Comparison:
     """Train 1 + `plantings` models under `folder` and compare. Interrupted, the same call goes on; what is trained is not trained again.
 
+    `progress` is told, after each model, how many of how many there are.
     Each model's labels pass through the mechanism anew: for public benchmark data. Of one's own labels that would be so many releases.
     """
     run = RunFolder(folder)
@@ -93,17 +99,24 @@ def compare(check: Check, folder: Path, *, processes: int = 2) -> Comparison:
         canaries = _canaries(check, folder / SECRET)
         parts = [_part(canaries, check, k) for k in range(check.plantings)]
         jobs = [(check, folder, k) for k in (None, *range(check.plantings))]
-        if processes <= 1:
-            done = [_trained(job) for job in jobs]
-        else:
-            with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-                done = list(pool.map(_trained, jobs))
+        done: list[tuple[Floats, float]] = []
+        for one in _each(jobs, processes):
+            done.append(one)
+            progress(len(done), len(jobs))
         said, accuracies = zip(*done, strict=True)
         result = Comparison(
             _interval(said[:1], [canaries]), _interval(said[1:], parts), accuracies[0], tuple(accuracies[1:])
         )
         run.write("summary.json", result.to_json())
     return result
+
+
+def _each(jobs: Iterable[_Job], processes: int) -> Iterator[tuple[Floats, float]]:
+    if processes <= 1:
+        yield from map(_trained, jobs)
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_trained, jobs)
 
 
 def _interval(said: Sequence[Floats], planted: Sequence[Canaries]) -> AuditResult:
@@ -132,7 +145,7 @@ def _part(canaries: Canaries, check: Check, k: int | None) -> Canaries:
     return canaries if k is None else canaries.part(np.arange(k, len(canaries), check.plantings))
 
 
-def _trained(job: tuple[Check, Path, int | None]) -> tuple[Floats, float]:
+def _trained(job: _Job) -> tuple[Floats, float]:
     """One model: its confidences on its canaries, and its accuracy on the public test set.
 
     A worker reads the canaries from the owner's file: they know true labels, and are not sent.

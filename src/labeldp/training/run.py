@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from labeldp.confusion import estimate_class_shares, estimate_confusion
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.evaluation import AccuracyEstimate, estimate_accuracy
 from labeldp.training.device import explained_memory, explained_model
@@ -21,6 +22,7 @@ from labeldp.training.trainer import Steps, Trainer
 
 Progress = Callable[[dict[str, Any]], None]
 PublicTest = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
+MOST_CLASSES = 200  # of a confusion matrix
 
 
 def train(
@@ -63,6 +65,7 @@ def train(
             )
         world.wait()
         if world.first:
+            run.note_start(job.release.paths, trust=job.release.mechanism.trust)
             run.write_trained(job.release, split.train)
         history = run.history(trainer.epoch) if world.first else []
         fit = trainer.fit(features, split.train, job.known, on_step)
@@ -78,9 +81,12 @@ def train(
         last = trainer.epoch
         if run.selected.exists():
             trainer.load(run.selected)
-        summary = _summary(job, trainer, judged(job, trainer, features, split.report), len(split.train))
+        predictions = guessed(trainer, features, split.report)
+        summary = _summary(job, trainer, judged(job, split.report, predictions), len(split.train))
+        keep_confusion(run, job, split.report, predictions)
     summary |= {
         "accuracy_test": _accuracy(trainer, *public_test) if public_test is not None else None,
+        "rows_tested": len(public_test[1]) if public_test is not None else 0,
         "rows_held_out": len(split.select) + len(split.report),
         "epochs": last,
         "epoch_selected": trainer.epoch if job.select == "best" else None,
@@ -100,22 +106,21 @@ def _commonest(job: Job, rows: int = 20_000) -> float | None:
         return None
     sample = everything[:: -(-len(everything) // rows)]  # from all over the file, which may be sorted
     try:
-        mechanism, observations = job.release.mechanism.judging(sample)
-        moments = mechanism.moments()
-    except NoMomentsError:
+        shares = estimate_class_shares(job.release.mechanism, sample)
+    except InputError:
         return None
-    scores = [
-        float(mechanism.score(observations, np.full(len(observations), c)).mean()) for c in range(mechanism.num_classes)
-    ]
-    share = (max(scores) - moments.mean_other) / (moments.mean_true - moments.mean_other)
-    return min(1.0, max(0.0, share))
+    return min(1.0, max(0.0, *(share.accuracy for share in shares)))
 
 
-def judged(job: Job, trainer: Trainer, features: torch.Tensor, rows: Rows) -> AccuracyEstimate | None:
-    """Accuracy on these rows, which the trainer has not seen; None without rows."""
+def guessed(trainer: Trainer, features: torch.Tensor, rows: Rows) -> Rows:
+    """What the model says of these rows."""
+    return trainer.probabilities(features[torch.from_numpy(rows)]).argmax(axis=1) if len(rows) else rows
+
+
+def judged(job: Job, rows: Rows, predictions: Rows) -> AccuracyEstimate | None:
+    """Accuracy on these rows, which the model has not seen; None without rows."""
     if len(rows) < 2:
         return None
-    predictions = trainer.probabilities(features[torch.from_numpy(rows)]).argmax(axis=1)
     try:
         estimate = estimate_accuracy(job.release.mechanism, job.release.observations[rows], predictions)
     except NoMomentsError:
@@ -123,12 +128,23 @@ def judged(job: Job, trainer: Trainer, features: torch.Tensor, rows: Rows) -> Ac
     return estimate.without_canaries(job.canary_share, job.release.mechanism.num_classes)
 
 
+def keep_confusion(run: RunFolder, job: Job, rows: Rows, predictions: Rows) -> None:
+    """Beside the summary: which class these rows' model takes for which, by released labels. Not where nobody could read it."""
+    if len(rows) < 2 or job.release.mechanism.num_classes > MOST_CLASSES:
+        return
+    try:
+        found = estimate_confusion(job.release.mechanism, job.release.observations[rows], predictions)
+    except NoMomentsError:
+        return
+    run.write("confusion.json", found.without_canaries(job.canary_share).to_json())
+
+
 def _keep(
     job: Job, run: RunFolder, trainer: Trainer, features: torch.Tensor, rows: Rows, history: list[dict[str, Any]]
 ) -> None:
     """Note the epoch that has just ended, and its model. Killed in between, the epoch is done, and noted, again."""
     metrics = history[-1]
-    if (estimate := judged(job, trainer, features, rows)) is not None:
+    if (estimate := judged(job, rows, guessed(trainer, features, rows))) is not None:
         metrics |= {"accuracy_selecting": estimate.accuracy, "standard_error_selecting": estimate.standard_error}
     run.add(metrics)
     if estimate is not None and _best(history) == len(history) - 1:

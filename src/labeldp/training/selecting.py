@@ -20,6 +20,7 @@ from labeldp.training.candidates import candidates, read_candidates
 from labeldp.training.device import Machine
 from labeldp.training.experiment import noise
 from labeldp.training.selection import PrivateSelection
+from labeldp.training.trainer import Steps
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,16 @@ class SelectOptions:
     insecure_seed: int | None = None
 
 
-def select(labels: Path, features: Path, out: Path, options: SelectOptions) -> dict[str, Any]:
+def select(
+    labels: Path,
+    features: Path,
+    out: Path,
+    options: SelectOptions,
+    on_step: Steps = lambda step, of: None,
+) -> dict[str, Any]:
     """Select among candidates for one file's labels, and train the winner in `out`; return what was done.
 
+    `on_step` is told of that last training, which is public, and of nothing before it.
     Whoever runs it sees features and labels. What may leave is `out`; the ledger and the time that it took stay.
     """
     repeats = Repeats(mean=options.expected_runs, shape=options.shape)
@@ -63,7 +71,9 @@ def select(labels: Path, features: Path, out: Path, options: SelectOptions) -> d
     name, _ = data_set_of(table, options.data_set)
     _ = selection.mechanism  # an ε that cannot be begins no ledger
     ledger = Ledger(options.ledger, budget=options.budget, raise_budget=options.raise_budget)
-    done = selection.run(out, data_set=name, ledger=ledger, entropy=noise(options.insecure_seed), again=options.again)
+    done = selection.run(
+        out, data_set=name, ledger=ledger, entropy=noise(options.insecure_seed), again=options.again, on_step=on_step
+    )
     made = done.made
     return {
         "out": str(out),

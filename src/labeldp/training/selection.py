@@ -40,6 +40,7 @@ from labeldp.training.experiment import RELEASED
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, Rows, features_digest, holding_out
 from labeldp.training.run import train
+from labeldp.training.trainer import Steps
 
 SELECTION = "selection.json"
 _REHEARSED = 512  # rows
@@ -107,10 +108,11 @@ class PrivateSelection:
         ledger: Ledger,
         entropy: Entropy | None = None,
         again: str | None = None,
+        on_step: Steps = lambda step, of: None,
     ) -> Chosen:
         """Check everything, charge, draw, publish; then train from what is published, in the run directory `out`.
 
-        Repeated, it returns the first result and charges nothing.
+        Repeated, it returns the first result and charges nothing. `on_step` is told of that training alone.
         """
         with _place_for(out):
             self._check(ledger, data_set)
@@ -122,7 +124,7 @@ class PrivateSelection:
         selection = self._told(release, score_path(ledger, made.record))
         RunFolder(out).write(SELECTION, selection)
         job = self._job(selection["candidate"], release, join(release, self.features))
-        return Chosen(made, selection, train(job, out))
+        return Chosen(made, selection, train(job, out, on_step=on_step))
 
     # ── before the charge ──
 

@@ -1,12 +1,31 @@
-"""Where and with what a number was measured; no git, so that it is the same from an installed package."""
+"""Where, when and with what something was made; no git, so that it is the same from an installed package."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shlex
+import sys
+from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+import labeldp
+
+
+def start(*, dated: bool = True) -> dict[str, Any]:
+    """What this process was asked to do, on what machine; `command` is null where labeldp was called from Python.
+
+    The day, and no hour: how long something took that looked at private labels, no proof covers. Where such work goes before, not even
+    the day is noted (`dated`).
+    """
+    return {
+        "command": _command(),
+        "day": datetime.now(timezone.utc).date().isoformat() if dated else None,
+        "labeldp": labeldp.__version__,
+        "machine": machine(),
+    }
 
 
 def machine() -> dict[str, Any]:
@@ -23,6 +42,14 @@ def machine() -> dict[str, Any]:
 def machine_line(said: dict[str, Any]) -> str:
     """In a line, for people."""
     return f"{said['cpu']}, {said['cores']} cores, {said['system']}, Python {said['python']}, torch {said['torch']}, numpy {said['numpy']}"
+
+
+def _command() -> str | None:
+    """As one would type it again."""
+    program = Path(sys.argv[0]) if sys.argv else Path()
+    if program.stem == "labeldp" or program.parts[-2:] == ("labeldp", "__main__.py"):
+        return shlex.join(["labeldp", *sys.argv[1:]])
+    return None
 
 
 def _installed(package: str) -> str | None:

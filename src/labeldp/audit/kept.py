@@ -1,0 +1,82 @@
+"""An audit as a directory, so that a report can show it: the result, what violins are drawn of, and how it was made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labeldp import provenance
+from labeldp.audit.guesses import LOWEST, Guesses, count_guesses
+from labeldp.audit.result import AuditResult
+from labeldp.errors import InputError
+from labeldp.release.core import Release
+from labeldp.release.place import place_file
+
+FILE, FORMAT = "audit.json", "labeldp audit 1"
+OWNER_ONLY = "it depends on true labels that nobody has paid for"
+
+
+@dataclass(frozen=True)
+class KeptAudit:
+    """What was measured, of which release, and whether only the owner may see it."""
+
+    result: dict[str, Any]
+    violins: Guesses | None
+    owner_only: str | None
+    release: str | None  # checksums: of the release that was looked at, and of the one that the model was trained on
+    trained_on: str | None
+    data_set: str | None
+    start: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls, result: AuditResult, release: Release | None, trained_on: str | None, *, knows_truth: bool
+    ) -> KeptAudit:
+        """Of a finished audit; `knows_truth` if its canaries, or its method, looked at true labels."""
+        paths: Sequence[Path] = release.paths if release is not None else ()
+        return cls(
+            result.to_json(),
+            count_guesses(result.compared(), LOWEST) if result.compared is not None else None,
+            OWNER_ONLY if knows_truth else None,
+            release.checksum if release is not None else None,
+            trained_on,
+            release.data_set if release is not None else None,
+            {**provenance.start(), "releases": [str(path) for path in paths]},
+        )
+
+    def save(self, folder: Path) -> None:
+        """As folder/audit.json; an earlier audit there is replaced, anything else is left alone."""
+        if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).exists()):
+            raise InputError(f"{folder} holds something else than an audit; choose another --out.")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            raise InputError(f"{folder} cannot be made a directory (--out).") from None
+        data = {
+            "format": FORMAT,
+            "audit": self.result,
+            "violins": self.violins.to_json() if self.violins is not None else None,
+            "owner_only": self.owner_only,
+            "release": self.release,
+            "trained_on": self.trained_on,
+            "data_set": self.data_set,
+            "start": self.start,
+        }
+        content = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        place_file(folder / FILE, lambda file: file.write(content), private=self.owner_only is not None)
+
+    @classmethod
+    def load(cls, folder: Path) -> KeptAudit:
+        """As `save` wrote it."""
+        try:
+            data = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            if data["format"] != FORMAT:
+                raise ValueError
+            violins = Guesses.from_json(data["violins"]) if data["violins"] is not None else None
+            names = ("owner_only", "release", "trained_on", "data_set", "start")
+            return cls(data["audit"], violins, *(data[name] for name in names))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{folder / FILE} is missing, damaged, or of another version of labeldp.") from None

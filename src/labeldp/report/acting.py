@@ -1,0 +1,107 @@
+"""Did it act? What the noise did to these labels, as far as the release alone can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from labeldp.confusion import estimate_class_shares
+from labeldp.errors import InputError, NoMomentsError
+from labeldp.evaluation import AccuracyEstimate
+from labeldp.mechanisms import Mechanism
+from labeldp.release.core import Release
+
+MOST_ROWS = 200_000  # that are looked at, from all over the file
+MOST_CLASSES = 200  # whose shares are estimated
+
+
+@dataclass(frozen=True)
+class ClassShare:
+    """How often a class is what the release speaks for most, and how common it is by the estimate."""
+
+    name: str
+    released: float
+    estimate: AccuracyEstimate | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Null where nothing can be estimated."""
+        known = self.estimate
+        return {
+            "class": self.name,
+            "released": self.released,
+            "estimated": known.accuracy if known else None,
+            "interval_95": list(known.interval()) if known else None,
+        }
+
+
+@dataclass(frozen=True)
+class Acting:
+    """One release, looked at by whoever has the file."""
+
+    rows: int
+    looked_at: int
+    flipped: float | None  # the share of labels that the mechanism changes, by its own probabilities
+    why_unknown: str
+    silent: float  # the share of rows that say nothing
+    information: float | None  # nats a row, uniform prior
+    most_information: float  # nats that there are to tell
+    strongest: float  # the widest range of evidence in any row
+    typical: float  # its median
+    shares: tuple[ClassShare, ...]
+    why_no_shares: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As `labeldp report --json` prints it."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "shares"}
+        return {**facts, "shares": [share.to_json() for share in self.shares]}
+
+
+def acting(release: Release) -> Acting:
+    """Look at a release."""
+    step = -(-len(release) // MOST_ROWS)
+    observations = release.observations[::step]  # from all over the file, which may be sorted
+    mechanism = release.mechanism
+    evidence = mechanism.evidence(observations)
+    wide = evidence.max(axis=1) - evidence.min(axis=1)
+    told = mechanism.informative(observations)
+    flipped, why_unknown = _flipped(mechanism)
+    shares, why_no_shares = _shares(release, observations[told], told)
+    return Acting(
+        len(release), len(observations), flipped, why_unknown, float(1 - told.mean()), _information(mechanism),
+        float(np.log(mechanism.num_classes)), float(wide.max()), float(np.median(wide[told])) if told.any() else 0.0, shares, why_no_shares,
+    )  # fmt: skip
+
+
+def _flipped(mechanism: Mechanism) -> tuple[float | None, str]:
+    try:
+        return 1 - mechanism.kept(), ""
+    except NoMomentsError as error:
+        return None, str(error)
+
+
+def _information(mechanism: Mechanism) -> float | None:
+    try:
+        return mechanism.information()
+    except InputError:
+        return None
+
+
+def _shares(release: Release, observations: Any, told: Any) -> tuple[tuple[ClassShare, ...], str]:
+    """Of rows that say something; ties are shared."""
+    mechanism = release.mechanism
+    if mechanism.num_classes > MOST_CLASSES:
+        return (), f"there are more than {MOST_CLASSES} classes."
+    if len(observations) < 2:
+        return (), "hardly any row says anything."
+    evidence = mechanism.evidence(observations)
+    most = evidence == evidence.max(axis=1, keepdims=True)
+    released = (most / most.sum(axis=1, keepdims=True)).mean(axis=0)
+    estimates: list[AccuracyEstimate | None] = [None] * mechanism.num_classes
+    why = ""
+    try:
+        estimates = list(estimate_class_shares(mechanism, observations))
+    except InputError as error:
+        why = str(error)
+    return tuple(map(ClassShare, release.class_names, map(float, released), estimates)), why

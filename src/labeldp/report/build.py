@@ -1,0 +1,140 @@
+"""`labeldp report`: runs in, one page out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import labeldp
+from labeldp import provenance
+from labeldp.accounting.ledger import Ledger
+from labeldp.errors import InputError
+from labeldp.release.core import Release
+from labeldp.release.place import place_file
+from labeldp.report import charts
+from labeldp.report.owners import ledger_of
+from labeldp.report.page import render
+from labeldp.report.read import read_run
+from labeldp.report.runs import Run
+from labeldp.report.view import View
+
+
+@dataclass(frozen=True)
+class Report:
+    """Some runs, ready to be shown; `owner` if numbers are among them that only the owner of the labels may see."""
+
+    runs: tuple[Run, ...]
+    owner: bool = False
+
+    @classmethod
+    def of(
+        cls, folders: Sequence[Path], *, releases: Sequence[Path] = (), ledger: Path | None = None, owner: bool = False
+    ) -> Report:
+        """Read run directories.
+
+        releases  release files that the runs were made from, where they have been moved since
+        ledger    the label owner's: shown are the entries of these runs' data sets, and no others
+        owner     also what only the owner may know; the page says so
+        """
+        if not folders:
+            raise InputError("name at least one run directory.")
+        given = {release.checksum: release for release in map(Release.load, releases)}
+        runs = _joined([read_run(folder, owner=owner).with_releases(given) for folder in folders])
+        unused = set(given) - {one for run in runs for one in run.made_from}
+        if unused:
+            names = ", ".join(str(p) for p, r in zip(releases, given.values(), strict=False) if r.checksum in unused)
+            raise InputError(f"none of these runs was made from {names}.")
+        if ledger is not None:
+            runs = _with_ledger(runs, ledger)
+        for run in runs:
+            _check_certificate(run)
+        return cls(tuple(_told_apart(runs)), owner)
+
+    def html(self) -> str:
+        """The page."""
+        views = [View.of(run, number) for number, run in enumerate(self.runs, start=1)]
+        by_data = dict.fromkeys(run.data_set for run in self.runs)
+        frontiers = [(name, charts.frontier([run for run in self.runs if run.data_set == name])) for name in by_data]
+        return render(
+            "report.html",
+            title=self.title(),
+            views=views,
+            owner=self.owner,
+            frontiers=[(name, drawn) for name, drawn in frontiers if drawn is not None],
+            made=provenance.start(),
+            version=labeldp.__version__,
+        )
+
+    def title(self) -> str:
+        """What the page is called."""
+        if len(self.runs) == 1:
+            run = self.runs[0]
+            return f"{run.data_set or run.name}: what is proven, what was measured"
+        return f"{len(self.runs)} runs side by side"
+
+    def save(self, path: Path) -> int:
+        """Write the page in one step; an owner's page only its owner can read. Returned is its size in bytes."""
+        content = self.html().encode()
+        place_file(path, lambda file: file.write(content), private=self.owner)
+        return len(content)
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers of the page."""
+        return {"owner": self.owner, "runs": [run.to_json() for run in self.runs]}
+
+
+def _joined(runs: list[Run]) -> list[Run]:
+    """An audit of a model or release is shown with the run that it is of, where that is here too."""
+    models = [run for run in runs if run.kind != "audit"]
+    alone = []
+    for audit in (run for run in runs if run.kind == "audit"):
+        of = next((i for i, run in enumerate(models) if set(audit.made_from) & set(run.made_from)), None)
+        if of is None:
+            alone.append(audit)
+            continue
+        run = models[of]
+        models[of] = replace(
+            run, measured=(*run.measured, *audit.measured), violins=run.violins or audit.violins, starts=(*run.starts, *audit.starts),
+            notes=(*run.notes, *audit.notes),
+        ).with_releases({release.checksum: release for release in audit.releases})  # fmt: skip
+    return [*models, *alone]
+
+
+def _with_ledger(runs: list[Run], path: Path) -> list[Run]:
+    known = Ledger(path, create=False).book().data_sets
+    if not any(run.data_set in known for run in runs):
+        names = ", ".join(sorted({str(run.data_set) for run in runs}))
+        raise InputError(f"the ledger {path} knows none of these runs' data sets ({names}).")
+    return [
+        replace(run, ledgers=(ledger_of(path, run.data_set),)) if run.data_set in known and run.data_set is not None else run
+        for run in runs
+    ]  # fmt: skip
+
+
+def _check_certificate(run: Run) -> None:
+    """A run's summary is a text file; what its release proves is computed from the release."""
+    if run.certificate is None or not run.releases:
+        return
+    stated = run.epsilon
+    if len(run.made_from) == 1:
+        proven = run.releases[0].certificate()["epsilon"]
+        fits = proven == stated
+    else:
+        parts = [release.certificate()["epsilon"] for release in run.releases]
+        fits = stated is None or all(part is not None and part <= stated for part in parts)
+    if not fits:
+        raise InputError(
+            f"{run.name} states another certificate than its release proves: its summary.json was altered."
+        )
+
+
+def _told_apart(runs: Sequence[Run]) -> list[Run]:
+    """Names that differ, as the last parts of directories may not."""
+    seen: dict[str, int] = {}
+    named = []
+    for run in runs:
+        seen[run.name] = seen.get(run.name, 0) + 1
+        named.append(run if seen[run.name] == 1 else replace(run, name=f"{run.name} ({seen[run.name]})"))
+    return named

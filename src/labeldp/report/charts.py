@@ -1,0 +1,220 @@
+"""The pictures of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from labeldp.audit.guesses import BINS, HIGHEST, Guesses, log_odds, smooth
+from labeldp.report.acting import ClassShare
+from labeldp.report.rounding import downward, upward
+from labeldp.report.runs import Measured, Run
+from labeldp.report.svg import Drawing, Scale, ticks
+
+_TICKS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
+_POINTS = 150  # of a curve or of one side of a violin: more nobody sees
+HUES = 6  # of style.css: .hue0 …
+
+
+def epsilon_axis(proven: float | None, measured: Sequence[Measured], cap: float | None) -> Markup:
+    """What is proven and what was measured, on one axis of ε."""
+    sure = [("proven: ε ≤ {}", proven, "proven")] if proven is not None else []
+    if cap is not None and (proven is None or not math.isclose(cap, proven, rel_tol=1e-6)):
+        sure.append(("all releases of the data set: ε ≤ {}", cap, "cap"))
+    ends = [x for x in (proven, cap, *(m.low for m in measured), *(m.high for m in measured)) if x is not None]
+    top = 1.15 * max([*ends, 0.5])
+    said = [words.format(upward(value)) for words, value, _ in sure]
+    said += [f"{m.who}: ε ≥ {downward(m.low)}" + ("" if m.high is None else f", ≤ {upward(m.high)}") for m in measured]
+    drawing = Drawing(460, 40 + 36 * len(said), "Proven and measured ε on one axis", "; ".join(said))
+    x, foot = Scale(0, top, 10, 450), 36.0 * len(said) + 6
+    for tick in ticks(0, top):
+        drawing.line(x(tick), 4, x(tick), foot, "grid")
+        drawing.text(x(tick), foot + 16, f"{tick:g}", "quiet", "middle")
+    drawing.text(450, foot + 30, "ε", "quiet", "end")
+    for number, words in enumerate(said):
+        drawing.text(x(0) + 2, 18 + 36 * number, words)
+    for number, (_, value, css) in enumerate(sure):
+        y = 30 + 36 * number
+        drawing.rect(x(0), y - 4, x(value) - x(0), 8, f"fill {css}")
+        drawing.line(x(value), y - 8, x(value), y + 8, f"stroke {css}")
+    for number, found in enumerate(measured, start=len(sure)):
+        y = 30 + 36 * number
+        css = "danger" if proven is not None and found.low > proven else "measured"
+        drawing.line(x(found.low), y, x(found.high) if found.high is not None else 450, y, f"stroke dashed {css}")
+        drawing.circle(x(found.low), y, 5, f"fill {css}", f"at least {found.low:.6g}")
+    return drawing.markup()
+
+
+def curves(
+    history: Sequence[tuple[str, list[dict[str, Any]]]], key: str, title: str, *, percent: bool = False
+) -> Markup | None:
+    """One line for each training, over epochs. None where nothing of the kind was noted."""
+    lines = []
+    for name, epochs in history:
+        points = [
+            (float(e["epoch"]), float(e[key]))
+            for e in epochs
+            if isinstance(e.get(key), (int, float)) and math.isfinite(e[key])
+        ]
+        if len(points) > 1:
+            lines.append((name, _thinned(points)))
+    if not lines:
+        return None
+    values = [v for _, points in lines for _, v in points]
+    low, high = min(values), max(values)
+    room = (high - low) * 0.08 or 0.1
+    last = max(p[0] for _, points in lines for p in points)
+    drawing = Drawing(
+        440, 240, title, "; ".join(f"{name}: from {points[0][1]:.4g} to {points[-1][1]:.4g}" for name, points in lines)
+    )
+    x, y = Scale(1, max(last, 2), 52, 428), Scale(low - room, high + room, 200, 14)
+    for tick in ticks(low - room, high + room, 4):
+        drawing.line(52, y(tick), 428, y(tick), "grid")
+        drawing.text(46, y(tick) + 4, f"{tick:.0%}" if percent else f"{tick:g}", "quiet", "end")
+    for tick in (t for t in ticks(1, max(last, 2), 6) if t == int(t)):
+        drawing.text(x(tick), 216, f"{tick:g}", "quiet", "middle")
+    drawing.text(428, 232, "epoch", "quiet", "end")
+    for number, (name, points) in enumerate(lines):
+        drawing.path([(x(a), y(b)) for a, b in points], f"curve hue{number % HUES}")
+        if len(lines) > 1:
+            drawing.text(x(points[-1][0]) - 4, y(points[-1][1]) - 6, name, f"hue{number % HUES}", "end")
+    return drawing.markup()
+
+
+def violin(guesses: Guesses) -> Markup:
+    """Wrong guesses to the left, right ones to the right, by how sure the model was."""
+    right, wrong = int(guesses.right.sum()), int(guesses.wrong.sum())
+    drawing = Drawing(
+        440, 330, "Right and wrong guesses of planted labels, by the model's confidence",
+        f"{right:,} right and {wrong:,} wrong comparisons where a label gets at least {guesses.low:.0%}",
+    )  # fmt: skip
+    y = Scale(log_odds(guesses.low), log_odds(HIGHEST), 290, 34)
+    for tick in (t for t in _TICKS if t >= guesses.low):
+        drawing.line(70, y(log_odds(tick)), 428, y(log_odds(tick)), "grid")
+        drawing.text(64, y(log_odds(tick)) + 4, f"{100 * tick:g}%", "quiet", "end")
+    middle, total = 249, right + wrong
+    if total == 0:
+        drawing.text(middle, 160, "no label gets this much", "quiet", "middle")
+        return drawing.markup()
+    widths = [smooth(side)[:: BINS // _POINTS] for side in (guesses.wrong, guesses.right)]
+    widest = max(float(w.max()) for w in widths) or 1.0
+    heights = np.linspace(290, 34, len(widths[0]))
+    for sign, css, width in zip((-1, 1), ("measured", "proven"), widths, strict=True):
+        outline = [(middle + sign * 168 * w / widest, h) for w, h in zip(width.tolist(), heights.tolist(), strict=True)]
+        drawing.path([(middle, 290), *outline, (middle, 34)], f"fill {css}", closed=True)
+    drawing.line(middle, 30, middle, 290, "axis")
+    drawing.text(81, 20, f"wrong {wrong / total:.1%}", "hue1")
+    drawing.text(428, 20, f"right {right / total:.1%}", "hue0", "end")
+    drawing.text(middle, 308, "up: the model's confidence in the surer label", "quiet", "middle")
+    drawing.text(middle, 324, "across: how many comparisons", "quiet", "middle")
+    return drawing.markup()
+
+
+def balance(shares: Sequence[ClassShare]) -> Markup:
+    """Each class's share as released, and the estimate of what it truly is."""
+    known = [s.estimate for s in shares if s.estimate is not None]
+    top = 1.1 * max([s.released for s in shares] + [e.interval()[1] for e in known])
+    drawing = Drawing(
+        460, 40 + 26 * len(shares), "Class balance: released, and corrected for the noise",
+        "; ".join(f"{s.name}: released {s.released:.1%}" + (f", truly {s.estimate.accuracy:.1%}" if s.estimate else "") for s in shares),
+    )  # fmt: skip
+    x, foot = Scale(0, top, 112, 446), 26 * len(shares) + 8
+    for tick in ticks(0, top):
+        drawing.line(x(tick), 4, x(tick), foot, "grid")
+        drawing.text(x(tick), foot + 18, f"{tick:.3g}".rstrip(".") if top < 0.05 else f"{tick:.0%}", "quiet", "middle")
+    for number, share in enumerate(shares):
+        y = 8 + 26 * number
+        drawing.text(106, y + 13, share.name if len(share.name) < 17 else share.name[:15] + "…", anchor="end")
+        drawing.rect(x(0), y + 3, x(share.released) - x(0), 12, "fill faint")
+        if share.estimate is not None:
+            low, high = share.estimate.interval()
+            drawing.line(x(low), y + 9, x(high), y + 9, "stroke proven")
+            at = min(top, max(0.0, share.estimate.accuracy))
+            drawing.circle(
+                x(at), y + 9, 4, "fill proven", f"{share.estimate.accuracy:.2%}, 95%: {low:.2%} to {high:.2%}"
+            )
+    return drawing.markup()
+
+
+def frontier(runs: Sequence[Run]) -> Markup | None:
+    """Accuracy against the proven ε; runs without a guarantee are levels. None unless two runs can be compared."""
+    known = [(run, run.accuracy) for run in runs if run.accuracy is not None]
+    epsilons = [run.epsilon for run, _ in known if run.epsilon]
+    if len(known) < 2 or not epsilons:
+        return None
+    names = dict(zip((run.name for run, _ in known), _shortened([run.name for run, _ in known]), strict=True))
+    ends = [e for _, a in known for e in (a.value, a.low, a.high) if e is not None]
+    low, high = max(0.0, min(ends) - 0.03), min(1.0, max(ends) + 0.03)
+    drawing = Drawing(
+        460, 380, "Accuracy against proven ε",
+        "; ".join(f"{run.name}: {a.value:.1%} at {f'ε = {run.epsilon:.4g}' if run.epsilon else 'no guarantee'}" for run, a in known),
+    )  # fmt: skip
+    x, y = Scale(min(epsilons) / 1.2, max(epsilons) * 1.2, 48, 300, log=True), Scale(low, high, 330, 14)
+    for tick in ticks(low, high):
+        drawing.line(48, y(tick), 300, y(tick), "grid")
+        drawing.text(42, y(tick) + 4, f"{tick:.0%}", "quiet", "end")
+    for epsilon in _apart(sorted(epsilons), lambda e: x(e), 26):
+        drawing.text(x(epsilon), 348, f"{epsilon:.3g}", "quiet", "middle")
+    drawing.text(300, 366, "proven ε", "quiet", "end")
+    methods = sorted({_method(run) for run, _ in known})
+    written = _spread([y(a.value) for _, a in known], 14, 350)
+    for (run, a), level in zip(known, written, strict=True):
+        css = f"hue{methods.index(_method(run)) % HUES}"
+        at = x(run.epsilon) if run.epsilon else 300
+        if not run.epsilon:
+            drawing.line(48, y(a.value), 300, y(a.value), f"curve dashed {css}")
+        else:
+            if a.low is not None and a.high is not None:
+                drawing.line(at, y(a.low), at, y(a.high), f"curve {css}")
+            drawing.circle(at, y(a.value), 5, f"fill {css}", f"{run.name}: {a.value:.2%}")
+        drawing.line(at + 6, y(a.value), 312, level, "grid")
+        drawing.text(316, level + 4, names[run.name][:24] + ("" if run.epsilon else " (no ε)"), css)
+    return drawing.markup()
+
+
+def _method(run: Run) -> str:
+    return f"{run.kind} {run.mechanism}"
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Without the words that all of them begin or end with."""
+    words = [name.split("-") for name in names]
+    while all(len(w) > 1 for w in words) and len({w[0] for w in words}) == 1:
+        words = [w[1:] for w in words]
+    while all(len(w) > 1 for w in words) and len({w[-1] for w in words}) == 1:
+        words = [w[:-1] for w in words]
+    return ["-".join(w) for w in words]
+
+
+def _apart(values: Sequence[float], place: Callable[[float], float], least: float) -> list[float]:
+    """Those that are drawn at least so many pixels from the one before."""
+    chosen: list[float] = []
+    for value in values:
+        if not chosen or place(value) - place(chosen[-1]) >= least:
+            chosen.append(value)
+    return chosen
+
+
+def _spread(levels: Sequence[float], least: float, foot: float) -> list[float]:
+    """These heights, moved as far as it takes for lines of text not to overlap."""
+    order = sorted(range(len(levels)), key=lambda i: levels[i])
+    moved = list(levels)
+    for above, below in pairwise(order):
+        moved[below] = max(moved[below], moved[above] + least)
+    limit = foot
+    for i in reversed(order):
+        moved[i] = min(moved[i], limit)
+        limit = moved[i] - least
+    return moved
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most so many points, first and last among them."""
+    if len(points) <= _POINTS:
+        return points
+    return [points[i] for i in np.linspace(0, len(points) - 1, _POINTS).round().astype(int)]

@@ -1,0 +1,69 @@
+"""Reading what may be missing, damaged or somebody else's."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from labeldp.errors import InputError, LabelDPError
+from labeldp.release.core import Release
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object; None where there is no such file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        raise InputError(f"{path} is damaged: it holds no JSON.") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path} is damaged: it holds no JSON object.")
+    return data
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """One JSON object a line; of an epoch that was done twice, the last. Lines that a kill cut short are passed over."""
+    if not path.exists():
+        return []
+    seen: dict[int, dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            data = json.loads(line)
+            seen[int(data["epoch"])] = data
+        except (ValueError, KeyError, TypeError):
+            continue
+    return [seen[epoch] for epoch in sorted(seen)]
+
+
+def read_starts(folder: Path) -> list[dict[str, Any]]:
+    """The commands that worked in a run directory, oldest first."""
+    data = read_json(folder / "starts.json")
+    starts = data.get("starts") if data is not None else []
+    if not isinstance(starts, list) or not all(isinstance(start, dict) and "command" in start for start in starts):
+        raise InputError(f"{folder / 'starts.json'} is damaged.")
+    return starts
+
+
+def find_releases(folder: Path, starts: list[dict[str, Any]], wanted: tuple[str, ...]) -> list[Release]:
+    """The wanted releases, where they are still where the run found them, or in the run directory itself."""
+    places = [*sorted(folder.glob("*.parquet"))]
+    places += [Path(str(path)) for start in starts for path in start.get("releases", ())]
+    found: dict[str, Release] = {}
+    for place in dict.fromkeys(path for path in places if path.name not in ("trained.parquet", "crossfitted.parquet")):
+        if not place.is_file():
+            continue
+        try:
+            release = Release.load(place)
+        except LabelDPError:
+            continue  # scores, say, or an altered file: not what the run was made from
+        if release.checksum in wanted:
+            found[release.checksum] = release
+    return list(found.values())
+
+
+def finite(value: Any) -> float | None:
+    """A finite number, or None."""
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None

@@ -1,0 +1,110 @@
+"""A run as a page shows it, whatever command made it. Directories may be somebody else's: nothing in them is executed or believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from labeldp.audit.guesses import Guesses
+from labeldp.release.core import Release
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How often the model is right, and between which ends that surely (95%) is; no ends where nobody recorded of how many rows."""
+
+    value: float
+    low: float | None
+    high: float | None
+    how: str  # "estimated" from released labels, or on public "test" labels
+    words: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Unrounded."""
+        return {
+            "value": self.value,
+            "interval_95": None if self.low is None else [self.low, self.high],
+            "how": self.how,
+        }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An audit's result, and by whom the guesses were made."""
+
+    who: str
+    result: dict[str, Any]
+
+    @property
+    def low(self) -> float:
+        """ε is at least this. (None in a file stands for infinity.)"""
+        return float("inf") if self.result["epsilon_low"] is None else float(self.result["epsilon_low"])
+
+    @property
+    def high(self) -> float | None:
+        """The other end, where the method has one."""
+        return None if self.result["epsilon_high"] is None else float(self.result["epsilon_high"])
+
+
+def who_sees(attack: str) -> str:
+    """The attacker, in words."""
+    return f"who sees the {attack}" if attack in ("model", "release") else f"the attack “{attack}”"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that a page says of one run; None and empty where there is nothing to say."""
+
+    name: str
+    kind: str  # "training", "PATE", "audit"
+    data_set: str | None
+    certificate: dict[str, Any] | None
+    trust: str | None
+    insecure: str | None
+    mechanism: str | None
+    made_from: tuple[str, ...] = ()  # checksums of the releases behind the model
+    class_names: tuple[str, ...] = ()
+    accuracies: tuple[Accuracy, ...] = ()
+    commonest: float | None = None
+    history: tuple[tuple[str, list[dict[str, Any]]], ...] = ()
+    measured: tuple[Measured, ...] = ()
+    violins: Guesses | None = None
+    confusion: dict[str, Any] | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    starts: tuple[dict[str, Any], ...] = ()
+    releases: tuple[Release, ...] = ()
+    ledgers: tuple[dict[str, Any], ...] = ()
+    owner_facts: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    seed: int | None = None
+
+    def with_releases(self, given: dict[str, Release]) -> Run:
+        """With those of the given releases that it was made from."""
+        found = [given[one] for one in self.made_from if one in given]
+        known = {release.checksum: release for release in (*self.releases, *found)}
+        return replace(self, releases=tuple(known.values()))
+
+    @property
+    def epsilon(self) -> float | None:
+        """The proven one; None where nothing is proven."""
+        return None if self.certificate is None else self.certificate["epsilon"]
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """The one to compare runs by: on public test labels where there are some."""
+        return next((a for a in self.accuracies if a.how == "test"), self.accuracies[0] if self.accuracies else None)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `labeldp report --json` prints it."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "data_set": self.data_set,
+            "certificate": self.certificate,
+            "trust": self.trust,
+            "insecure": self.insecure,
+            "accuracies": [accuracy.to_json() for accuracy in self.accuracies],
+            "measured": [{"who": one.who, **one.result} for one in self.measured],
+            "releases": [release.checksum for release in self.releases],
+            "missing_releases": [one for one in self.made_from if one not in {r.checksum for r in self.releases}],
+        }

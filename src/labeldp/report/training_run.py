@@ -1,0 +1,116 @@
+"""What a run of `labeldp train` or `select` says."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from labeldp.errors import InputError
+from labeldp.report.files import find_releases, finite, read_json, read_lines, read_starts
+from labeldp.report.owners import canary_facts, run_ledgers, run_violins
+from labeldp.report.runs import Accuracy, Measured, Run, who_sees
+
+
+def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
+    """A model and the releases that it was trained from; in stages, or at once."""
+    config, starts = read_json(folder / "config.json") or {}, read_starts(folder)
+    behind = tuple(summary.get("releases") or [summary["release"]])
+    stages = sorted(folder.glob("stage-*"), key=lambda p: p.name)
+    history = [(f"stage {i}", read_lines(p / "metrics.jsonl")) for i, p in enumerate(stages, start=1)]
+    history.append((f"stage {len(stages) + 1}" if stages else "training", read_lines(folder / "metrics.jsonl")))
+    violins, why = run_violins(folder, owner)
+    classes = int(config.get("num_classes") or summary["mechanism"]["num_classes"])
+    return Run(
+        name=folder.resolve().name,
+        kind="training",
+        data_set=config.get("data_set"),
+        certificate=summary["certificate"],
+        trust=summary["trust"],
+        insecure=summary["insecure"],
+        mechanism=_mechanism(summary["mechanism"]),
+        made_from=behind,
+        class_names=tuple(config.get("label_names") or map(str, range(classes))),
+        accuracies=_accuracies(summary),
+        commonest=finite(summary.get("commonest_class_estimated")),
+        history=tuple(entry for entry in history if entry[1]),
+        measured=tuple(Measured(who_sees(who), found) for who, found in summary.get("audit", {}).items()),
+        violins=violins,
+        confusion=read_confusion(folder, classes),
+        facts=_facts(summary, config),
+        starts=tuple(starts),
+        releases=tuple(find_releases(folder, starts, behind)),
+        ledgers=run_ledgers(folder / "labels.ledger", config.get("data_set")),
+        owner_facts=canary_facts(folder / "canaries.npz") if owner else (),
+        notes=(*why, *audit_notes(summary)),
+        seed=config.get("recipe", {}).get("seed"),
+    )
+
+
+def _accuracies(summary: dict[str, Any]) -> tuple[Accuracy, ...]:
+    found = []
+    if summary.get("accuracy_test") is not None:
+        found.append(tested(float(summary["accuracy_test"]), int(summary.get("rows_tested") or 0)))
+    if summary.get("accuracy_estimated") is not None:
+        low, high = summary["interval_95"]
+        how = "rows held out"
+        if "folds" in summary:
+            how = f"rows, each judging a model that was trained without it ({summary['folds']} folds)"
+        words = f"estimated from the released labels of {summary['rows_judged']:,} {how}, corrected for the noise"
+        found.append(Accuracy(float(summary["accuracy_estimated"]), float(low), float(high), "estimated", words))
+    return tuple(found)
+
+
+def tested(accuracy: float, rows: int) -> Accuracy:
+    """On so many public test labels; Wilson's interval."""
+    if not rows:
+        return Accuracy(accuracy, None, None, "test", "on public test labels (how many, the run did not record)")
+    z2 = 1.959964**2
+    middle = (accuracy + z2 / (2 * rows)) / (1 + z2 / rows)
+    half = math.sqrt(z2 * (accuracy * (1 - accuracy) / rows + z2 / (4 * rows**2))) / (1 + z2 / rows)
+    return Accuracy(accuracy, middle - half, middle + half, "test", f"on {rows:,} public test labels")
+
+
+def _facts(summary: dict[str, Any], config: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    facts = [
+        ("Model", str(summary["model"])),
+        ("Rows trained on", f"{summary['rows_trained']:,}"),
+        ("Epochs", f"{summary['epochs']}" + _selected(summary)),
+        (
+            "Compute",
+            f"{summary['train_flop']:.3g} FLOP in {summary['seconds']:,.0f} s, {summary['dtype']} on {summary['device']}",
+        ),
+    ]
+    recipe = config.get("recipe")
+    if isinstance(recipe, dict):
+        said = ("batch_size", "learning_rate", "weight_decay", "schedule", "prior", "denoise", "seed")
+        facts.append(
+            ("Recipe", ", ".join(f"{name.replace('_', ' ')} {recipe[name]}" for name in said if name in recipe))
+        )
+    return tuple(facts)
+
+
+def _selected(summary: dict[str, Any]) -> str:
+    chosen = summary.get("epoch_selected")
+    return "" if chosen is None else f" (the model of epoch {chosen} was chosen, by released labels)"
+
+
+def read_confusion(folder: Path, classes: int) -> dict[str, Any] | None:
+    """What each class is taken for, where the run kept it."""
+    found = read_json(folder / "confusion.json")
+    if found is None:
+        return None
+    tables = [found["shares"], found["standard_errors"]]
+    if any(len(table) != classes or any(len(row) != classes for row in table) for table in tables):
+        raise InputError(f"{folder / 'confusion.json'} is of another number of classes than the run.")
+    return found
+
+
+def _mechanism(said: dict[str, Any]) -> str:
+    parts = said["parameters"].get("parts") if said["name"] == "joint" else None
+    return " + ".join(part["name"] for part in parts) if parts else str(said["name"])
+
+
+def audit_notes(summary: dict[str, Any]) -> tuple[str, ...]:
+    """What the run's audits warn of."""
+    return tuple(dict.fromkeys(note for found in summary.get("audit", {}).values() for note in found["warnings"]))

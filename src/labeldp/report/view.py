@@ -1,0 +1,139 @@
+"""One run as the template shows it: pictures drawn, words chosen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from labeldp.provenance import machine_line
+from labeldp.release.core import Release
+from labeldp.report import charts
+from labeldp.report.acting import Acting, acting
+from labeldp.report.reading import EXAMPLES, best_guess, condition
+from labeldp.report.runs import Run
+
+_MATRIX = 15  # classes that a matrix shows; of more, the commonest confusions are listed
+_BARS = 20  # classes that a chart of shares shows
+
+
+@dataclass(frozen=True)
+class Acted:
+    """One release and what its noise did."""
+
+    release: Release
+    found: Acting
+    chart: Markup | None
+    more_classes: int
+
+    @classmethod
+    def of(cls, release: Release) -> Acted:
+        """Look at it."""
+        found = acting(release)
+        shown = sorted(found.shares, key=lambda s: -s.released)[:_BARS] if len(found.shares) > _BARS else found.shares
+        return cls(release, found, charts.balance(shown) if shown else None, len(found.shares) - len(shown))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a page says of a run."""
+
+    run: Run
+    anchor: str
+    axis: Markup | None
+    loss: Markup | None
+    selecting: Markup | None
+    violin: Markup | None
+    acted: tuple[Acted, ...]
+    missing: tuple[str, ...]
+    cap: dict[str, Any] | None
+    more_to_come: bool  # the owner's cap leaves room for further releases
+    cap_guess: float  # what a guess of 10% could become at the cap
+    condition: str
+    examples: tuple[tuple[float, float], ...]
+    matrix: tuple[tuple[str, tuple[dict[str, Any], ...]], ...]
+    confusions: tuple[dict[str, Any], ...]
+    starts: tuple[dict[str, Any], ...]
+    two_sided: bool  # some measurement has an upper end too
+
+    @classmethod
+    def of(cls, run: Run, number: int) -> View:
+        """Draw everything."""
+        cap = _cap(run)
+        measured = [m for m in run.measured if math.isfinite(m.low)]
+        epsilon = run.epsilon
+        have = {release.checksum for release in run.releases}
+        return cls(
+            run=run,
+            anchor=f"run-{number}",
+            axis=charts.epsilon_axis(epsilon, measured, cap["epsilon"] if cap else None) if epsilon is not None or measured else None,
+            loss=charts.curves(run.history, "loss", "Training loss"),
+            selecting=charts.curves(run.history, "accuracy_selecting", "Accuracy by which an epoch was chosen", percent=True),
+            violin=charts.violin(run.violins) if run.violins is not None else None,
+            acted=tuple(map(Acted.of, run.releases)),
+            missing=tuple(one for one in run.made_from if one not in have),
+            cap=cap,
+            more_to_come=cap is not None and epsilon is not None and cap["epsilon"] > epsilon * (1 + 1e-6),
+            cap_guess=best_guess(0.1, cap["epsilon"]) if cap is not None else 1.0,
+            condition=condition(run.certificate) if run.certificate is not None and epsilon is not None else "",
+            examples=tuple((p, best_guess(p, epsilon)) for p in EXAMPLES) if epsilon is not None else (),
+            matrix=_matrix(run) if len(run.class_names) <= _MATRIX else (),
+            confusions=_confusions(run) if len(run.class_names) > _MATRIX else (),
+            two_sided=any(m.high is not None for m in run.measured),
+            starts=tuple({**start, "machine_line": _machine(start)} for start in run.starts),
+        )  # fmt: skip
+
+
+def _cap(run: Run) -> dict[str, Any] | None:
+    """What its owner promises for all releases of the data set together, by the ledger or else by the newest release."""
+    for ledger in run.ledgers:
+        for data_set in ledger["data_sets"]:
+            if data_set["publishable"] is not None:
+                return dict(data_set["publishable"])
+    promised = [
+        release.header["budget"]["publishable"] for release in sorted(run.releases, key=lambda r: r.header["made"])
+    ]
+    return dict(promised[-1]) if promised and promised[-1] is not None and run.insecure is None else None
+
+
+def _matrix(run: Run) -> tuple[tuple[str, tuple[dict[str, Any], ...]], ...]:
+    """True classes down, what the model says across."""
+    if run.confusion is None:
+        return ()
+    shares, errors = run.confusion["shares"], run.confusion["standard_errors"]
+    most = max(max(row) for row in shares) or 1.0
+    rows = []
+    for true, name in enumerate(run.class_names):
+        cells = [
+            {
+                "share": s,
+                "error": e,
+                "depth": max(0.0, min(1.0, s / most)),
+                "right": said == true,
+                "stands_out": abs(s) > 2 * e,
+            }
+            for said, (s, e) in enumerate(zip(shares[true], errors[true], strict=True))
+        ]
+        rows.append((name, tuple(cells)))
+    return tuple(rows)
+
+
+def _confusions(run: Run) -> tuple[dict[str, Any], ...]:
+    """The commonest mistakes that stand out of the noise."""
+    if run.confusion is None:
+        return ()
+    shares, errors = run.confusion["shares"], run.confusion["standard_errors"]
+    wrong = [
+        {"true": run.class_names[t], "said": run.class_names[s], "share": shares[t][s], "error": errors[t][s]}
+        for t in range(len(shares)) for s in range(len(shares)) if s != t and shares[t][s] > 2 * errors[t][s]
+    ]  # fmt: skip
+    return tuple(sorted(wrong, key=lambda found: -found["share"])[:20])
+
+
+def _machine(start: dict[str, Any]) -> str:
+    try:
+        return machine_line(start["machine"])
+    except (KeyError, TypeError):
+        return "unknown"

@@ -1,0 +1,72 @@
+"""An audit as a directory: what was measured comes back as it was, and nothing else is overwritten."""
+
+import json
+import stat
+
+import numpy as np
+import pytest
+
+from labeldp import SecureEntropy
+from labeldp.audit.canaries import Canaries
+from labeldp.audit.kept import KeptAudit
+from labeldp.audit.measure import audit
+from labeldp.errors import InputError
+
+
+def measured():
+    canaries = Canaries.draw(200, rows=1000, num_classes=5, candidates=3, entropy=SecureEntropy())
+    table = np.full((1000, 5), 0.2)
+    table[canaries.rows] = 0.05
+    table[canaries.rows, canaries.planted] = 0.8
+    return audit(table, canaries)
+
+
+def test_it_comes_back_as_it_was(tmp_path):
+    result = measured()
+    kept = KeptAudit.of(result, None, "0" * 64, knows_truth=False)
+    kept.save(tmp_path / "audit")
+    again = KeptAudit.load(tmp_path / "audit")
+    assert again.result == result.to_json()
+    assert again.trained_on == "0" * 64
+    assert again.owner_only is None
+    np.testing.assert_array_equal(again.violins.right, kept.violins.right)
+    assert again.violins.right.sum() == 200 * 2  # every comparison is right, at 80%
+    assert stat.S_IMODE((tmp_path / "audit" / "audit.json").stat().st_mode) & 0o044
+    kept.save(tmp_path / "audit")  # an audit may take an audit's place
+
+
+def test_what_looked_at_true_labels_is_the_owners(tmp_path):
+    KeptAudit.of(measured(), None, None, knows_truth=True).save(tmp_path / "audit")
+    assert stat.S_IMODE((tmp_path / "audit" / "audit.json").stat().st_mode) == 0o600
+    assert KeptAudit.load(tmp_path / "audit").owner_only
+
+
+def test_nothing_else_is_overwritten(tmp_path):
+    kept = KeptAudit.of(measured(), None, None, knows_truth=False)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "summary.json").write_text("{}")
+    for place in ("file", "run"):
+        with pytest.raises(InputError, match="something else"):
+            kept.save(tmp_path / place)
+    assert (tmp_path / "file").read_text() == "mine"
+    assert not (tmp_path / "run" / "audit.json").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.pop("audit"),
+        lambda d: d.update(format="another"),
+        lambda d: d["violins"].update(right=[1, 2]),
+        lambda d: d["violins"].update(wrong=[-1] * 600),
+    ],
+)
+def test_damaged_files(tmp_path, change):
+    KeptAudit.of(measured(), None, None, knows_truth=False).save(tmp_path / "audit")
+    path = tmp_path / "audit" / "audit.json"
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(InputError, match="damaged"):
+        KeptAudit.load(tmp_path / "audit")

@@ -1,0 +1,281 @@
+"""What a page says is what the run's files say; what it must not say it does not."""
+
+import json
+import re
+import shutil
+import stat
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import labeldp
+from labeldp.errors import InputError
+from labeldp.report.build import Report
+
+from .conftest import labeldp_command
+
+
+def page(*folders, **options):
+    return Report.of(list(folders), **options).html()
+
+
+def numbers(html):
+    """The unrounded values that stand beside those that people read."""
+    return {float(value) for value in re.findall(r'<data value="([^"]+)"', html)}
+
+
+def text(html):
+    class Words(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.words, self.skipped = [], False
+
+        def handle_starttag(self, tag, attrs):
+            self.skipped = tag in ("style", "script") or self.skipped
+
+        def handle_endtag(self, tag):
+            self.skipped = self.skipped and tag not in ("style", "script")
+
+        def handle_data(self, data):
+            if not self.skipped:
+                self.words.append(data)
+
+    parser = Words()
+    parser.feed(html)
+    return re.sub(r"\s+", " ", " ".join(parser.words))
+
+
+def test_numbers_are_those_of_the_runs_json(runs):
+    html = page(runs / "plain")
+    summary = json.loads((runs / "plain" / "summary.json").read_text())
+    confusion = json.loads((runs / "plain" / "confusion.json").read_text())
+    low, high = summary["interval_95"]
+    expected = {
+        summary["certificate"]["epsilon"], summary["accuracy_test"], summary["accuracy_estimated"], low, high,
+        summary["commonest_class_estimated"], *(one["epsilon_low"] for one in summary["audit"].values()),
+        *(share for row in confusion["shares"] for share in row),
+    }  # fmt: skip
+    assert expected <= numbers(html)
+    words = text(html)
+    assert "pure: δ = 0" in words
+    assert "local: each label was released on its own" in words
+    found = summary["audit"]["release"]
+    assert f"{found['correct']} of {found['guesses']}; {found['abstained']} abstained" in words
+    command = "labeldp train --dataset digits --model linear --epochs 3 --epsilon 4 --canaries 100 --candidates 10 --out plain"
+    assert command in words
+    assert labeldp.__version__ in words
+    assert "torch" in words
+
+
+def test_did_it_act(runs):
+    html = page(runs / "plain")
+    release = labeldp.Release.load(runs / "plain" / "released.parquet")
+    assert 1 - release.mechanism.kept() in numbers(html)
+    assert release.mechanism.information() in numbers(html)
+    for c in range(10):
+        estimate = release.estimate_accuracy(slice(None), np.full(len(release), c))
+        assert {estimate.accuracy, *estimate.interval()} <= numbers(html)
+
+
+def test_the_ledgers_entries_are_this_data_sets_alone(tmp_path):
+    rows = "".join(f"v{i},{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(60))
+    (tmp_path / "visits.csv").write_text("visit,page,bought\n" + rows)
+    (tmp_path / "others.csv").write_text("visit,page,bought\n" + rows.replace("v", "w"))
+    (tmp_path / "x.csv").write_text("visit,page\n" + "".join(f"v{i},{i % 7}\n" for i in range(60)))
+    release = ["--label", "bought", "--classes", "no,yes", "--id", "visit", "--epsilon", "1"]
+    for name in ("visits", "others"):
+        labeldp_command("release", f"{name}.csv", *release, "--out", f"{name}.parquet", cwd=tmp_path)
+    labeldp_command(
+        "train", "--release", "visits.parquet", "--features", "x.csv", "--id", "visit", "--out", "run", cwd=tmp_path
+    )
+    html = page(tmp_path / "run", ledger=tmp_path / "reader.ledger")
+    assert "visits" in text(html)
+    assert "others" not in html
+    assert "The ledger" not in page(tmp_path / "run")
+    # The release is found where the run found it; moved, it is asked for.
+    assert "Did it act?" in html
+    (tmp_path / "visits.parquet").rename(tmp_path / "moved.parquet")
+    assert "--release FILE" in page(tmp_path / "run")
+    assert "Did it act?" in page(tmp_path / "run", releases=[tmp_path / "moved.parquet"])
+    with pytest.raises(InputError, match="none of these runs was made from"):
+        page(tmp_path / "run", releases=[tmp_path / "others.parquet"])
+
+
+def test_insecure_runs_are_shown_in_red(runs):
+    for name, reason in (("seeded", "known seed"), ("none", "no privacy")):
+        html = page(runs / name)
+        assert re.search(rf'class="alarm"[^>]*>INSECURE: [^<]*{reason}', html)
+        assert "What that means for one person" not in html
+    assert "alarm" not in page(runs / "plain").split("</style>")[1]
+    assert page(runs / "plain", runs / "seeded").count("none: INSECURE") == 1
+
+
+def test_a_delta_changes_the_reading(runs):
+    words = text(page(runs / "gaussian"))
+    assert "at δ = 1e-05" in words
+    assert "But for an event of probability at most 1e-05 (δ)" in words
+
+
+def test_stages(runs):
+    words = text(page(runs / "staged"))
+    assert "subset + prior" in text(page(runs / "staged", runs / "plain"))
+    assert "Release 1: subset" in words
+    assert "Release 2: prior" in words
+    assert "stage 1" in words
+
+
+def test_owner_only_numbers_are_for_the_owner(runs, tmp_path):
+    owners = json.loads((runs / "pate" / "owner" / "summary.json").read_text())
+    secret = [f"{owners['epsilon_data_dependent']:.6g}", f"{owners['ensemble_accuracy']:.2%}"]
+    canaries = labeldp.audit.canaries.Canaries.load(runs / "plain" / "canaries.npz")
+    positions = ", ".join(map(str, canaries.rows[:5].tolist()))
+    public = page(runs / "pate", runs / "plain")
+    assert not any(number in text(public) for number in secret)
+    assert positions not in public
+    assert (
+        "owner" not in text(public).lower().split("for the owner of the labels alone")[0]
+        or "For the owner of the labels alone" not in public
+    )
+    report = Report.of([runs / "pate", runs / "plain"], owner=True)
+    private = report.html()
+    assert all(number in text(private) for number in secret)
+    assert positions in private
+    assert "For the owner of the labels alone" in private
+    report.save(tmp_path / "owner.html")
+    assert stat.S_IMODE((tmp_path / "owner.html").stat().st_mode) == 0o600
+
+
+def test_central_trust_is_said(runs):
+    words = text(page(runs / "pate"))
+    assert "central: whoever made the release saw features and labels together" in words
+    assert "What it takes for what" in words  # judged by the rows that were held out
+    summary = json.loads((runs / "pate" / "summary.json").read_text())
+    assert {summary["accuracy_test"]["mean"], summary["accuracy_estimated"]["mean"]} <= numbers(page(runs / "pate"))
+
+
+def test_an_audit_joins_the_run_that_it_is_of(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+    y = np.where(x[:, 0] > 0, "yes", "no")
+    (tmp_path / "v.csv").write_text(
+        "id,a,b,y\n" + "".join(f"r{i},{a:.3f},{b:.3f},{c}\n" for i, ((a, b), c) in enumerate(zip(x, y, strict=True)))
+    )
+    (tmp_path / "x.csv").write_text("id,a,b\n" + "".join(f"r{i},{a:.3f},{b:.3f}\n" for i, (a, b) in enumerate(x)))
+    for command in (
+        "canaries plant v.csv --label y --id id --classes no,yes --count 60 --out planted.parquet --secret canaries.npz",
+        "release planted.parquet --label y --classes no,yes --id id --epsilon 3 --out released.parquet",
+        "train --release released.parquet --features x.csv --id id --canary-share 0.15 --out run",
+        "predict run --features x.csv --id id --out scores.parquet",
+        "audit scores.parquet --canaries canaries.npz --release released.parquet --out audit",
+    ):
+        labeldp_command(*command.split(), cwd=tmp_path)
+    report = Report.of([tmp_path / "run", tmp_path / "audit"])
+    assert len(report.runs) == 1
+    kept = json.loads((tmp_path / "audit" / "audit.json").read_text())
+    measured = {one.who: one.low for one in report.runs[0].measured}
+    assert measured == {f"who sees the {look['attack']}": look["epsilon_low"] for look in kept["audit"]["looks"]}
+    html = report.html()
+    assert "Right and wrong guesses of planted labels" in html
+    assert "labeldp audit scores.parquet" in text(html)
+    alone = Report.of([tmp_path / "audit"]).html()
+    assert "The model" not in [h.strip() for h in re.findall(r"<h2>([^<]*)</h2>", alone)]
+    assert 'ε ≤ <data value="' in alone
+
+
+def test_an_audit_that_saw_true_labels_is_the_owners(tmp_path, runs):
+    from labeldp.audit.kept import KeptAudit
+    from tests.audit.test_kept import measured
+
+    KeptAudit.of(measured(), None, None, knows_truth=True).save(tmp_path / "audit")
+    public = Report.of([tmp_path / "audit"])
+    assert public.runs[0].measured == ()
+    assert public.runs[0].violins is None
+    assert "--owner shows it" in public.html()
+    assert Report.of([tmp_path / "audit"], owner=True).runs[0].measured
+
+
+def test_several_runs_and_their_size(runs, tmp_path):
+    folders = [runs / name for name in ("plain", "gaussian", "staged", "best", "seeded", "none", "pate")]
+    report = Report.of([*folders, *folders[:3]])
+    size = report.save(tmp_path / "ten.html")
+    assert size < 2_000_000
+    assert Report.of(folders[:1]).save(tmp_path / "one.html") < 1_000_000
+    assert len({run.name for run in report.runs}) == 10
+    assert "Accuracy against proven ε" in report.html()
+
+
+def test_an_altered_summary_is_found_out(runs, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(runs / "plain", copy)
+    summary = json.loads((copy / "summary.json").read_text())
+    summary["certificate"]["epsilon"] = 0.5
+    (copy / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(InputError, match="another certificate than its release proves"):
+        page(copy)
+
+
+def test_texts_of_others_are_text(runs, tmp_path):
+    """A run directory may come from somebody else: nothing in it becomes part of the page's code."""
+    copy = tmp_path / "copy"
+    shutil.copytree(runs / "best", copy)
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    config = json.loads((copy / "config.json").read_text())
+    config |= {"data_set": evil, "label_names": [evil, *map(str, range(1, 10))]}
+    (copy / "config.json").write_text(json.dumps(config))
+    (copy / "labels.ledger").unlink()
+    html = page(copy)
+    assert evil not in html
+    assert "<img" not in html
+    assert html.count("<script") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("summary.json", "{", "damaged"),
+        ("summary.json", "[]", "damaged"),
+        ("summary.json", "{}", "no run's, or a damaged"),
+        ("summary.json", None, "not finished"),
+        ("confusion.json", '{"shares": [[1]], "standard_errors": [[1]], "called": [1]}', "another number of classes"),
+        ("starts.json", '{"starts": 3}', "damaged"),
+        ("probabilities.npy", "none", "damaged"),
+    ],
+)
+def test_damaged_runs(runs, tmp_path, name, content, message):
+    copy = tmp_path / "copy"
+    shutil.copytree(runs / "plain", copy)
+    (copy / name).unlink() if content is None else (copy / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        page(copy)
+
+
+def test_what_is_no_run(tmp_path, cli):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "reproduced" / "cells").mkdir(parents=True)
+    for name, message in (
+        ("nowhere", "does not exist"),
+        ("file", "is a file"),
+        ("empty", "is no run"),
+        ("reproduced", "name some of"),
+    ):
+        code, _, said = cli("report", tmp_path / name, "--out", tmp_path / "r.html")
+        assert code == 2
+        assert message in said
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_the_command(runs, tmp_path, cli):
+    code, out, _ = cli("report", runs / "plain", runs / "gaussian", "--out", tmp_path / "r.html", "--json")
+    assert code == 0
+    said = json.loads(out)
+    assert said["bytes"] == (tmp_path / "r.html").stat().st_size
+    assert [run["name"] for run in said["runs"]] == ["plain", "gaussian"]
+    summary = json.loads((runs / "plain" / "summary.json").read_text())
+    assert said["runs"][0]["certificate"] == summary["certificate"]
+    code, out, _ = cli("report", runs / "plain", "--out", tmp_path / "r.html")
+    assert code == 0
+    assert "r.html: 1 run" in out
+    assert cli("report", runs / "plain", "--out", tmp_path)[0] == 2
+    assert cli("report", runs / "plain", "--ledger", tmp_path / "no.ledger", "--out", tmp_path / "r.html")[0] == 2
