@@ -6,6 +6,7 @@ A block is run unless the line above its fence says `<!-- not run: why -->`, whi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,8 +15,11 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.docs.quick import command, door, serve, serving
 
 ROOT = Path(__file__).parents[2]
 RUN = ("bash", "python")
@@ -25,7 +29,6 @@ _FENCE = re.compile(
     r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=indent)(?P=fence)[`~]*[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
-_TORCH = r"labeldp (train|predict|evaluate|select|pate|audit-)|torch|labeldp\.training"
 _MARK = re.compile(r"<!-- *not run\b(?P<rest>.*?)-->\s*\Z", re.DOTALL)
 _COMMAND = re.compile(r"^(?: {4,}|\t)(?:\$ )?(?:labeldp|python3?|pip|torchrun|from \w+|import) ", re.MULTILINE)
 
@@ -71,51 +74,62 @@ def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
-def type_in(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a page's blocks in a process of their own, started in this folder."""
+@contextlib.contextmanager
+def nursery(folder: Path) -> Iterator[Path]:
+    """Where readers come from: a script that starts one. Everything is imported once for all of them."""
+    script = folder / "reader"
+    command = [sys.executable, "-m", "tests.docs.blocks", "--nursery", str(script)]
+    with subprocess.Popen(command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}) as process:
+        while not script.exists() and process.poll() is None:
+            time.sleep(0.05)
+        try:
+            yield script
+        finally:
+            process.terminate()
+
+
+def type_in(page: str, folder: Path, reader: Path) -> subprocess.CompletedProcess[str]:
+    """Run a page's blocks in this folder."""
     chosen = [(block.line, block.language, block.code) for block in blocks(read(page)) if block.runs]
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "LABELDP_LEDGER": str(folder / "reader.ledger"),
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
         "MPLBACKEND": "agg",
     }
-    command = [sys.executable, "-m", "tests.docs.blocks", "--reader"]
     return subprocess.run(
-        command,
-        input=json.dumps(chosen),
+        [reader, json.dumps(chosen)],
         cwd=folder,
         env=environment,
         text=True,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
     )
 
 
-def _reader(chosen: list[tuple[int, str, str]]) -> None:
-    from tests.docs.quick import quick_commands
-
+def _read_and_type(arguments: list[str]) -> None:
+    """What a reader does, in a process of its own: the blocks in order, until one fails."""
     session: dict[str, object] = {"__name__": "__main__"}
-    heavy = any(re.search(_TORCH, code) for _, _, code in chosen)
-    with quick_commands(heavy) as folder:
-        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
-        for line, language, code in chosen:
+    with tempfile.TemporaryDirectory() as scripts, serving(Path(scripts) / "labeldp", command):
+        os.environ["PATH"] = f"{scripts}{os.pathsep}{os.environ['PATH']}"
+        for line, language, code in json.loads(arguments[0]):
             print(f"── line {line} ──", flush=True)
             began = time.perf_counter()
             try:
                 _bash(code) if language == "bash" else exec(compile(code, f"<line {line}>", "exec"), session)
             except Exception:
                 traceback.print_exc()
-                sys.exit(f"the block at line {line} failed:\n{code}")
+                print(f"the block at line {line} failed:\n{code}", flush=True)
+                sys.exit(1)
             print(f"── {time.perf_counter() - began:.1f} s ──", flush=True)
 
 
 def _bash(code: str) -> None:
-    """What a shell keeps between two blocks, its folder and exported variables, is kept."""
+    """What a shell keeps between two blocks is kept: its folder and its variables (`-a` exports them all)."""
     with tempfile.NamedTemporaryFile() as kept:
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", f"{code}\nenv -0 > {kept.name}"], check=False)
+        done = subprocess.run(["bash", "-aeuo", "pipefail", "-c", f"{code}\nenv -0 > {kept.name}"], check=False)
         if done.returncode:
             raise RuntimeError(f"exit code {done.returncode}")
         after = dict(entry.split("=", 1) for entry in kept.read().decode().split("\0") if entry)
@@ -124,8 +138,10 @@ def _bash(code: str) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--reader"]:
-        _reader(json.load(sys.stdin))
-    else:
-        with tempfile.TemporaryDirectory() as place:
-            print(type_in(sys.argv[1], Path(place)).stdout)
+    if sys.argv[1] == "--nursery":
+        with door(Path(sys.argv[2])) as opened:
+            serve(opened, _read_and_type)
+    with tempfile.TemporaryDirectory() as place, nursery(Path(place)) as started:
+        for name in sys.argv[1:]:
+            with tempfile.TemporaryDirectory() as empty:
+                print(name, type_in(name, Path(empty), started).stdout, sep="\n")

@@ -1,6 +1,7 @@
-"""`labeldp` without the seconds that its imports take: one process imports them, and is forked for every command of a page.
+"""Processes without the seconds that imports take: one process imports everything once, and is forked for every call.
 
-The command is the real one, in a process of its own; `labeldp` on the path is a few lines that hand over arguments, environment, streams.
+A call comes from a script of a few lines, which hands over arguments, folder, environment and streams, and ends with the call's exit code.
+What is called is the real thing, in a process of its own.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import os
 import signal
 import socket
 import sys
-import tempfile
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-LIGHT = ("labeldp.cli", "labeldp.release.make", "labeldp.mechanisms.plan", "labeldp.audit", "rich.table", "pyarrow.csv")
-HEAVY = ("labeldp.training.run", "labeldp.training.finished", "labeldp.pate.run", "sklearn.datasets", "torch._dynamo")
+IMPORTS = (
+    "labeldp.cli", "labeldp.release.make", "labeldp.mechanisms.plan", "labeldp.audit", "labeldp.training.run", "labeldp.training.finished",
+    "labeldp.pate.run", "pyarrow.csv", "rich.table", "sklearn.datasets", "torch._dynamo", "torch.utils.flop_counter",
+)  # fmt: skip
 
-CLIENT = """\
+SCRIPT = """\
 #!{python} -IS
 import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as line:
@@ -33,42 +36,58 @@ os._exit(code[0] if code else 1)
 
 
 @contextlib.contextmanager
-def quick_commands(heavy: bool) -> Iterator[Path]:
-    """A folder for the path, with a quick `labeldp` in it."""
-    for name in (*LIGHT, *(HEAVY if heavy else ())):
+def door(script: Path) -> Iterator[socket.socket]:
+    """Where calls come in; running the script is a call."""
+    address = f"{script}.door"
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(address)
+        opened.listen()
+        unready = script.with_suffix(".unready")
+        unready.write_text(SCRIPT.format(python=sys.executable, address=address))
+        unready.chmod(0o755)
+        unready.rename(script)
+        yield opened
+
+
+def serve(opened: socket.socket, call: Callable[[list[str]], None]) -> None:
+    """Answer every call in a process of its own, for ever."""
+    for name in IMPORTS:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as door:
-        address = f"{folder}/door"
-        door.bind(address)
-        door.listen()
-        client = Path(folder) / "labeldp"
-        client.write_text(CLIENT.format(python=sys.executable, address=address))
-        client.chmod(0o755)
+    while True:
+        line, _ = opened.accept()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if os.fork() == 0:
+            opened.close()
+            _answer(line, call)
+        line.close()
+
+
+@contextlib.contextmanager
+def serving(script: Path, call: Callable[[list[str]], None]) -> Iterator[None]:
+    """Serve beside what this process does."""
+    with door(script) as opened:
         server = os.fork()
         if server == 0:
-            _serve(door)
+            serve(opened, call)
         try:
-            yield Path(folder)
+            yield
         finally:
             os.kill(server, signal.SIGTERM)
             os.waitpid(server, 0)
 
 
-def _serve(door: socket.socket) -> None:
-    while True:
-        line, _ = door.accept()
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if os.fork() == 0:
-            door.close()
-            _run(line)
-        line.close()
+def command(arguments: list[str]) -> None:
+    """`labeldp`, as its console script calls it."""
+    sys.argv = ["labeldp", *arguments]
+    from labeldp.cli import main
+
+    main()
 
 
-def _run(line: socket.socket) -> None:
-    """One command, in a process that is its own."""
+def _answer(line: socket.socket, call: Callable[[list[str]], None]) -> None:
     code = 1
     try:
         size, streams, _, _ = socket.recv_fds(line, 8, 3)
@@ -76,16 +95,16 @@ def _run(line: socket.socket) -> None:
             arguments, folder, environment = json.loads(told.read(int.from_bytes(size, "big")))
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
+            os.close(stream)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
-        sys.argv = ["labeldp", *arguments]
-        from labeldp.cli import main
-
-        main()
+        call(arguments)
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        traceback.print_exc()
     finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()

@@ -2,12 +2,18 @@
 
 import pytest
 
-from tests.docs.blocks import RUN, SHOWN, blocks, commands_outside_blocks, pages, read, type_in
+from tests.docs.blocks import RUN, SHOWN, blocks, commands_outside_blocks, nursery, pages, read, type_in
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    with nursery(tmp_path_factory.mktemp("nursery")) as script:
+        yield script
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if any(block.runs for block in blocks(read(page)))])
-def test_every_block_runs(page, tmp_path):
-    done = type_in(page, tmp_path)
+def test_every_block_runs(page, tmp_path, reader):
+    done = type_in(page, tmp_path, reader)
     assert done.returncode == 0, f"{page}\n{done.stdout[-6000:]}"
 
 
@@ -37,15 +43,13 @@ def test_blocks_are_found_and_told_apart():
     ]
 
 
-def test_a_reader_keeps_folder_variables_and_names(tmp_path, monkeypatch):
+def test_a_reader_keeps_folder_variables_and_names(tmp_path, monkeypatch, reader):
     """And stops at the first block that fails, in whatever language."""
-    page = (
-        "```bash\nmkdir a; cd a; export WORD=said; labeldp --version > v\n```\n```python\nx = open('v').read()\n```\n"
-    )
+    page = "```bash\nmkdir a; cd a; WORD=said; labeldp --version > v\n```\n```python\nx = open('v').read()\n```\n"
     page += "```bash\necho $WORD; pwd\n```\n```python\nprint(x)\n```\n"
     page += "```bash\nlabeldp plan --epsilon 1; echo never\n```\n```bash\necho after\n```\n"
     monkeypatch.setattr("tests.docs.blocks.read", lambda _: page)
-    done = type_in("any", tmp_path)
+    done = type_in("any", tmp_path, reader)
     assert done.returncode == 1
     assert f"said\n{tmp_path}/a\n" in done.stdout
     assert "labeldp 0" in done.stdout

@@ -63,7 +63,13 @@ def runs(tmp_path_factory):
         "seeded": [*digits, "--epsilon", "4", "--insecure-seed", "1"],
         "none": [*digits, "--mechanism", "none"],
         "pate": PATE.split(),
+        "games": GAMES.split(),
+        "heuristic": HEURISTIC.split(),
+        "chosen": SELECT.split(),
     }
+    (place / "v.csv").write_text("id,y\n" + "".join(f"r{i},{i % 2}\n" for i in range(200)))
+    (place / "x.csv").write_text("id,a\n" + "".join(f"r{i},{i % 2}.5\n" for i in range(200)))
+    (place / "c.json").write_text('{"epochs": [2, 3]}')
     ran = subprocess.run(
         [sys.executable, "-c", IN_ONE_PROCESS, json.dumps([[*arguments, "--out", name] for name, arguments in commands.items()])],
         cwd=place, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
@@ -72,6 +78,9 @@ def runs(tmp_path_factory):
     return place
 
 
+GAMES = "audit-repeat --dataset digits --epsilon 2 --trainings 4"
+HEURISTIC = "audit-heuristic --dataset digits --mechanism none --model linear --epochs 1 --canaries 40 --plantings 2"
+SELECT = "select v.csv --label y --classes 2 --id id --features x.csv --candidates c.json --epsilon 4 --expected-runs 2 --ledger own.ledger"
 PATE = (
     "pate run --dataset digits --teachers 50 --max-asked 300 --max-answered 150 --sigma1 30 --sigma2 15 --threshold 20 "
     "--student-epochs 2 --holdout 0.3 --holdout-epsilon 2"

@@ -279,3 +279,25 @@ def test_the_command(runs, tmp_path, cli):
     assert "r.html: 1 run" in out
     assert cli("report", runs / "plain", "--out", tmp_path)[0] == 2
     assert cli("report", runs / "plain", "--ledger", tmp_path / "no.ledger", "--out", tmp_path / "r.html")[0] == 2
+
+
+def test_audits_of_many_trainings(runs):
+    summary = json.loads((runs / "games" / "summary.json").read_text())
+    html = page(runs / "games")
+    assert {summary["certificate"], summary["epsilon_low"]} <= numbers(html)
+    assert "labeldp audit-repeat" in text(html)
+    words = text(page(runs / "heuristic"))
+    assert "all canaries in one training" in words
+    assert "The claim" not in words  # no release is behind it
+    assert "labeldp audit-heuristic" in words
+
+
+def test_a_selected_candidate(runs):
+    words = text(page(runs / "chosen"))
+    said = json.loads((runs / "chosen" / "selection.json").read_text())
+    assert f"candidate {said['candidate']} of 2" in words
+    assert f"{said['score']:.2%}" in words
+    assert "central: whoever made the release" in words
+    # How long the choice took says how many runs there were: neither an hour nor a day is noted.
+    (start,) = json.loads((runs / "chosen" / "starts.json").read_text())["starts"]
+    assert start["day"] is None

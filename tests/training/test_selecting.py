@@ -295,7 +295,8 @@ def test_nothing_tells_how_many_runs_there_were_or_holds_a_loser(tmp_path, runs,
     assert b'"day": null' in told[5][1]["chosen/starts.json"]  # not even the day: a long choice crosses midnight
     assert told[5][0] == [
         "chosen/.lock", "chosen/config.json", "chosen/metrics.jsonl", "chosen/model.safetensors", "chosen/released.parquet",
-        "chosen/selection.json", "chosen/starts.json", "chosen/summary.json", "chosen/trained.parquet", "l.ledger", "l.ledger.releases/#.lock",
+        "chosen/selection.json", "chosen/starts.json", "chosen/summary.json", "chosen/trained.parquet", "l.ledger",
+        "l.ledger.releases/#.lock",
         "l.ledger.releases/4-#.parquet", "l.ledger.releases/ids-#.u64", "l.ledger.releases/selection-4.json",
     ]  # fmt: skip
 

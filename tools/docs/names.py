@@ -29,6 +29,7 @@ FURTHER = (
     "models.build", "data.features.read_features", "data.join.join",
     "audit.plant.plant_file",
     "pate.linear.teacher_votes", "pate.teachers.vote", "pate.answers.release_answers", "pate.account.account",
+    "report.build.Report", "report.acting.acting",
     "reproduce.names.plan", "reproduce.place.Place", "reproduce.runner.Runner", "reproduce.collect.collect",
 )  # fmt: skip
 SECTIONS = {
@@ -36,6 +37,7 @@ SECTIONS = {
     "accounting": "Cost and ledger",
     "release": "Releases",
     "evaluation": "Accuracy without clean labels",
+    "confusion": "Confusion and class shares without clean labels",
     "denoise": "Uninformed post-processing",
     "training": "Training",
     "estimators": "scikit-learn",
@@ -75,7 +77,7 @@ class Name:
 def names() -> list[Name]:
     """Every public name, each once."""
     paths = [f"labeldp.{name}" for name in labeldp.__all__]
-    for package in (*PACKAGES, "report"):
+    for package in PACKAGES:
         module = importlib.import_module(f"labeldp.{package}")
         paths += [f"{module.__name__}.{name}" for name in getattr(module, "__all__", ())]
     paths += [f"labeldp.{path}" for path in FURTHER]
@@ -91,6 +93,9 @@ def page() -> str:
     """The whole page."""
     public = names()
     lines = [HEAD]
+    homeless = [name.path for name in public if name.section not in SECTIONS]
+    if homeless:
+        raise KeyError(f"SECTIONS has no title for {', '.join(homeless)}")
     for section, title in SECTIONS.items():
         here = [name for name in public if name.section == section]
         if not here:

@@ -49,17 +49,16 @@ def read_cells(table: Table, columns: Sequence[str], never: Sequence[str], rows:
 
 
 def _refuse_shared_paths(table: Table, columns: Sequence[str], never: Sequence[str]) -> None:
-    """Parquet's columns are chosen by dotted path: `a` also reads a column `a.b`, and `a.b` what is called b in a nested `a`."""
+    """Parquet's columns are chosen by dotted path: a column `a.b` also reads what is called b in a nested column `a`."""
     if not isinstance(table, ParquetTable):
         return
     schema = pq.read_schema(table.path)
     for other in never:
-        nested = other in schema.names and pa.types.is_nested(schema.field(other).type)
-        for name in columns:
-            if other.startswith(f"{name}.") or (nested and name.startswith(f"{other}.")):
-                raise InputError(
-                    f"columns {name!r} and {other!r} of {table.path} cannot be read one without the other; rename one of them."
-                )
+        dotted = next((name for name in columns if name.startswith(f"{other}.")), None)
+        if dotted is not None and other in schema.names and pa.types.is_nested(schema.field(other).type):
+            raise InputError(
+                f"column {dotted!r} of {table.path} cannot be read without {other!r}, which is nested; rename it."
+            )
 
 
 def column_kinds(table: Table, columns: Sequence[str], never: Sequence[str]) -> dict[str, str]:
@@ -83,7 +82,9 @@ def column_kinds(table: Table, columns: Sequence[str], never: Sequence[str]) -> 
 def _kind_of_type(kind: Any) -> str:
     if pa.types.is_dictionary(kind):
         return _kind_of_type(kind.value_type)
-    if any(is_a(kind) for is_a in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)):
+    if any(
+        is_a(kind) for is_a in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    ):
         return NUMBER
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return DATE

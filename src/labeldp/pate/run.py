@@ -88,13 +88,13 @@ class Stages:
             plan, features, self.material.labels, self.owner, data_set=self.material.data_set, digest=self.material.digest,
             rows=self.rows, workers=workers, progress=progress,
         )  # fmt: skip
-        RunFolder(self.folder).note_start(trust="central")
+        RunFolder(self.folder).note_start(dated=False)
         return voted
 
     def aggregate(self, mechanism: PateAnswers, ledger: Any, entropy: Entropy, again: str | None = None) -> Made:
         """Charge the caps, ask, answer, release."""
         check_same_labels(RunFolder(self.owner), self.material.digest)
-        RunFolder(self.folder).note_start(trust="central")
+        RunFolder(self.folder).note_start(dated=False)
         made = release_answers(
             mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
             out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner,
@@ -129,7 +129,7 @@ class Stages:
             raise InputError(
                 f"{self.folder} has no {ANSWERS}: the teachers have not been asked (`labeldp pate aggregate`)."
             )
-        RunFolder(self.folder).note_start(answers.paths, trust=answers.mechanism.trust)
+        RunFolder(self.folder).note_start(answers.paths, dated=False)
         features, test_features = self.features(plan.model)
         test = self.material.test
         held_out = None

@@ -37,7 +37,7 @@ def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         measured=tuple(Measured(who_sees(who), found) for who, found in summary.get("audit", {}).items()),
         violins=violins,
         confusion=read_confusion(folder, classes),
-        facts=_facts(summary, config),
+        facts=(*_chosen(folder), *_facts(summary, config)),
         starts=tuple(starts),
         releases=tuple(find_releases(folder, starts, behind)),
         ledgers=run_ledgers(folder / "labels.ledger", config.get("data_set")),
@@ -88,6 +88,19 @@ def _facts(summary: dict[str, Any], config: dict[str, Any]) -> tuple[tuple[str, 
             ("Recipe", ", ".join(f"{name.replace('_', ' ')} {recipe[name]}" for name in said if name in recipe))
         )
     return tuple(facts)
+
+
+def _chosen(folder: Path) -> tuple[tuple[str, str], ...]:
+    """What `select` says of the winner: its options, and its score with the noise that was paid for."""
+    said = read_json(folder / "selection.json")
+    if said is None:
+        return ()
+    options = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in said["options"].items())
+    score = f"{said['score']:.2%} ± {said['score_deviation']:.2%} on {said['scoring_rows']:,} rows: the best of several, so too high"
+    return (
+        ("Chosen", f"{options} (candidate {said['candidate']} of {said['candidates']})"),
+        ("Its noisy score", score),
+    )
 
 
 def _selected(summary: dict[str, Any]) -> str:

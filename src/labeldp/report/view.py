@@ -82,7 +82,7 @@ class View:
             matrix=_matrix(run) if len(run.class_names) <= _MATRIX else (),
             confusions=_confusions(run) if len(run.class_names) > _MATRIX else (),
             two_sided=any(m.high is not None for m in run.measured),
-            starts=tuple({**start, "machine_line": _machine(start)} for start in run.starts),
+            starts=tuple(map(_start, run.starts)),
         )  # fmt: skip
 
 
@@ -132,8 +132,10 @@ def _confusions(run: Run) -> tuple[dict[str, Any], ...]:
     return tuple(sorted(wrong, key=lambda found: -found["share"])[:20])
 
 
-def _machine(start: dict[str, Any]) -> str:
+def _start(said: dict[str, Any]) -> dict[str, Any]:
+    """A command, with what may be missing in a file of another version, or another's."""
     try:
-        return machine_line(start["machine"])
+        machine = machine_line(said["machine"])
     except (KeyError, TypeError):
-        return "unknown"
+        machine = "machine unknown"
+    return {"command": said["command"], "day": said.get("day"), "labeldp": said.get("labeldp"), "machine": machine}

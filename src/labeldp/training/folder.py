@@ -134,13 +134,13 @@ class RunFolder:
         content = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         place_file(self.path / name, lambda file: file.write(content), private=private)
 
-    def note_start(self, releases: Sequence[Path] = (), *, trust: str) -> None:
+    def note_start(self, releases: Sequence[Path] = (), *, dated: bool = True) -> None:
         """What is about to be done here, from which release files. The same command again takes its own place.
 
-        Under central trust this follows work on private labels (teachers; runs of which nobody may know how many there were), and is
-        not dated.
+        Not `dated` where it follows work on private labels, as under central trust: teachers; runs of which nobody may know how many
+        there were.
         """
-        now = {**provenance.start(dated=trust == "local"), "releases": [str(path) for path in releases]}
+        now = {**provenance.start(dated=dated), "releases": [str(path) for path in releases]}
         before = [start for start in self.starts() if start["command"] is None or start["command"] != now["command"]]
         self.write("starts.json", {"starts": [*before, now]})
 

@@ -96,6 +96,7 @@ def compare(
     run = RunFolder(folder)
     with run.locked():
         run.match({"check": asdict(check)})
+        run.note_start()
         canaries = _canaries(check, folder / SECRET)
         parts = [_part(canaries, check, k) for k in range(check.plantings)]
         jobs = [(check, folder, k) for k in (None, *range(check.plantings))]

@@ -93,6 +93,7 @@ def repeat(
     with run.locked():
         _keep_to(run, trainings)
         run.match({"game": json.loads(json.dumps(asdict(game))), "trainings": trainings})
+        run.note_start()
         path = folder / "games.jsonl"
         played = _played(path)
         whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")

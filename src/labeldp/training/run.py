@@ -65,7 +65,7 @@ def train(
             )
         world.wait()
         if world.first:
-            run.note_start(job.release.paths, trust=job.release.mechanism.trust)
+            run.note_start(job.release.paths, dated=job.release.mechanism.trust == "local")
             run.write_trained(job.release, split.train)
         history = run.history(trainer.epoch) if world.first else []
         fit = trainer.fit(features, split.train, job.known, on_step)

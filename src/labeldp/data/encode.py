@@ -1,0 +1,198 @@
+"""Anybody's table as number columns: an encoding is fitted on one file, kept in what it wrote, and applied to others.
+
+Features are public by assumption. Columns that are not, the labels, are named, and then never read; what a column that *is* read
+gives away of them, nobody can see without them: a name like a label's is all that is warned of.
+
+A file is read two or three times, batch by batch. Medians are exact, for which 4 bytes are held for each cell of a number or date
+column: 20 such columns of 10 million rows take 800 MB.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from labeldp.data.cells import clean, read_cells, rows_at_once
+from labeldp.data.columns import Column, fitted_columns
+from labeldp.errors import InputError
+from labeldp.release.hashing import is_id
+from labeldp.release.place import place_file
+from labeldp.release.tables import ParquetTable, Table, open_table
+
+MOST_VALUES = 50
+_KEY, _VERSION = b"labeldp.encoding", 1
+_SHORT_NAME = 3  # letters; a label called y is in every third word
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What becomes of each column of a file. `labels` are never read; the `id` is kept as it is, in front."""
+
+    columns: tuple[Column, ...]
+    id: str | None = None
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Names must be able to stand side by side."""
+        seen = {*self.labels, self.id}
+        for name in self.outputs:
+            if name in seen:
+                raise InputError(f"two columns would be called {name!r}; rename a column of the file.")
+            seen.add(name)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of all feature columns."""
+        return tuple(name for column in self.columns for name in column.outputs)
+
+    @classmethod
+    def fit(
+        cls, path: Path, *, labels: Sequence[str], id_column: str | None = None, most_values: int = MOST_VALUES
+    ) -> Encoding:
+        """Look at every column but the labels. Texts of more than `most_values` values (nothing is one, too) are left out."""
+        if most_values < 2:
+            raise InputError(f"a text column has at least 2 values to tell apart; got {most_values} (--most-values).")
+        table, labels = open_table(path), tuple(dict.fromkeys(labels))
+        _check_names(table, labels, id_column)
+        names = [name for name in table.columns if name not in labels and name != id_column]
+        encoding = cls(tuple(fitted_columns(table, names, labels, id_column, most_values)), id_column, labels)
+        if not encoding.outputs:
+            said = "; ".join(f"{column.name!r} is {column.became()}" for column in encoding.columns[:5])
+            raise InputError(f"nothing of {path} is left that could be a feature: {said}.")
+        return encoding
+
+    def apply(self, path: Path) -> Iterator[Any]:
+        """Record batches: the id, then float32 columns. Columns that the encoding does not know are not read."""
+        table = open_table(path)
+        used = [column for column in self.columns if column.outputs]
+        front = [] if self.id is None else [self.id]
+        wanted = [*front, *(column.name for column in used)]
+        lacking = [name for name in wanted if name not in table.columns]
+        if lacking:
+            raise InputError(f"{path} lacks columns that its encoding has: {', '.join(lacking[:8])}.")
+        known = {column.name for column in self.columns} | {self.id}
+        never = [name for name in table.columns if name not in known]
+        row = 0
+        for part in read_cells(table, wanted, never, rows_at_once(len(self.outputs))):
+            arrays = [_ids(part.column(name), path, row) for name in front]
+            for column in used:
+                cells = clean(part.column(column.name), csv=not isinstance(table, ParquetTable))
+                arrays += map(pa.array, column.encode(cells, f"column {column.name!r} of {path}", row))
+            yield pa.record_batch(arrays, names=[*front, *self.outputs])
+            row += part.num_rows
+        if row == 0:
+            raise InputError(f"{path} has no rows.")
+
+    def write(self, path: Path, out: Path) -> int:
+        """Encode a file into a Parquet file that carries the encoding; the number of rows."""
+        check_out(out, path)
+        batches = self.apply(path)
+        first = next(batches)  # what is wrong with the file is mostly said before one is begun
+        rows = 0
+
+        def fill(file: Any) -> None:
+            nonlocal rows
+            kept = json.dumps(self.to_json(), ensure_ascii=False).encode()
+            with pq.ParquetWriter(file, first.schema.with_metadata({_KEY: kept})) as writer:
+                for batch in chain([first], batches):
+                    writer.write_batch(batch.replace_schema_metadata({_KEY: kept}))
+                    rows += batch.num_rows
+
+        place_file(out, fill)
+        return rows
+
+    def to_json(self) -> dict[str, Any]:
+        """What the file's metadata keep."""
+        columns = [column.to_json() for column in self.columns]
+        return {"version": _VERSION, "id": self.id, "labels": list(self.labels), "columns": columns}
+
+    @classmethod
+    def load(cls, path: Path) -> Encoding:
+        """The encoding that a file of `write` carries."""
+        table = open_table(path)
+        metadata = pq.read_schema(path).metadata if isinstance(table, ParquetTable) else None
+        if not metadata or _KEY not in metadata:
+            raise InputError(f"{path} carries no encoding: `labeldp features` did not write it, or it was rewritten.")
+        data = _parsed(metadata[_KEY])
+        if isinstance(data.get("version"), int) and data["version"] > _VERSION:
+            raise InputError(f"the encoding in {path} is from a newer labeldp.")
+        try:
+            encoding = cls(tuple(map(Column.from_json, data["columns"])), data["id"], tuple(data["labels"]))
+            front = [] if encoding.id is None else [encoding.id]
+            names = [*front, *encoding.labels, *(column.name for column in encoding.columns)]
+            whole = len(set(names)) == len(names) and all(isinstance(name, str) for name in names)
+            whole = whole and [*front, *encoding.outputs] == list(table.columns)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            whole = False
+        if not whole:
+            raise InputError(f"the encoding in {path} is damaged, or its columns were changed; make the file again.")
+        return encoding
+
+    def warnings(self) -> list[str]:
+        """Columns that are called as if they gave a label away."""
+        return [
+            f"column {column.name!r} has the label's name in its own: does it give the label away?"
+            for column in self.columns
+            if column.outputs and any(_names(column.name, label) for label in self.labels)
+        ]
+
+
+def check_out(out: Path, path: Path) -> None:
+    """A place for the features that is neither another format nor the file that is read."""
+    if out.suffix != ".parquet":
+        raise InputError(f"features are written as Parquet; let --out end in .parquet, not as {out.name!r} does.")
+    if out.exists() and path.exists() and out.samefile(path):
+        raise InputError(f"{out} is the file that is read; name another --out.")
+
+
+def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> None:
+    """Every named column is there: a label that is misspelt would be a feature."""
+    named = [*labels, *([] if id_column is None else [id_column])]
+    unknown = next((name for name in named if name not in table.columns), None)
+    if unknown is not None:
+        # A CSV file without a header has a label in its first line; one that has a column as named has a header.
+        if not table.columns_are_public and not any(name in table.columns for name in named):
+            alike = [name for name in table.columns if name.strip().casefold() == unknown.strip().casefold()]
+            hint = f"did you mean {alike[0]!r}?" if alike else f"`head -n 1 {table.path}` shows what it has."
+            raise InputError(f"{table.path} has no column {unknown!r} in its first line; {hint}")
+        raise InputError(f"{table.path} has no column {unknown!r}; its columns are {', '.join(table.columns)}.")
+    if id_column in labels:
+        raise InputError(f"{id_column!r} cannot be the label and the id at once: ids are public.")
+
+
+def _ids(cells: Any, path: Path, first_row: int) -> Any:
+    """Ids as they are; none may be missing."""
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    if not is_id(cells.type):
+        raise InputError(f"ids must be whole numbers or text; the id column of {path} holds {cells.type}.")
+    nothing = pc.is_null(cells) if pa.types.is_integer(cells.type) else pc.fill_null(pc.equal(cells, ""), True)
+    if pc.any(nothing).as_py():
+        raise InputError(f"row {first_row + pc.index(nothing, True).as_py()} of {path} has no id.")
+    return cells.combine_chunks()
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    """A JSON object; an empty one for whatever is none."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _names(column: str, label: str) -> bool:
+    """Whether a column's name has the label's in it: as a word of its own, if that is short."""
+    words = "".join(c if c.isalnum() else " " for c in column.casefold()).split()
+    name = "".join(c for c in label.casefold() if c.isalnum())
+    if not name:
+        return label in column
+    return name in words or (len(name) > _SHORT_NAME and name in "".join(words))
