@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.data import cells
-from labeldp.data.encode import Encoding
+from labeldp.data.encode import Encoding, Written
 from labeldp.data.features import read_features
 from labeldp.errors import InputError
 from labeldp.release import tables
@@ -106,7 +106,7 @@ def encoded(encoding, path):
 
 @pytest.mark.parametrize("write", [write_parquet, write_csv])
 @pytest.mark.parametrize("at_once", [2, 1000])
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(files=files())
 def test_it_is_what_a_naive_implementation_computes(write, at_once, files):
     fitted, new = files
@@ -156,6 +156,24 @@ def test_files_that_differ_in_the_label_only_give_the_same_bytes(write, files, l
             except InputError as error:
                 done.append(str(error).replace(str(path), "FILE"))
         assert done[0] == done[1]
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_csv])
+def test_how_long_labels_are_does_not_show_in_batches(tmp_path, monkeypatch, write):
+    """The reader's own batches end after so many bytes, of labels too."""
+    monkeypatch.setattr(cells, "_FEWEST_ROWS", 150)
+    monkeypatch.setattr(cells, "_MOST_ROWS", 150)
+    monkeypatch.setattr(tables, "_BLOCK_BYTES", 4000)
+    monkeypatch.setattr(tables, "_BATCH_BYTES", 64_000)
+    ending, columns, ends, done = "csv" if write is write_csv else "parquet", {"whole": list(range(400))}, [], []
+    for length in (1, 300):
+        path, out = tmp_path / f"in.{ending}", tmp_path / f"{length}.parquet"
+        write(path, columns, [f"{i % 10}" * length for i in range(400)])
+        ends.append([batch.num_rows for batch in tables.open_table(path).batches(["whole"])])
+        Encoding.fit(path, labels=["label"]).write(path, out)
+        done.append(out.read_bytes())
+    assert ends[0] != ends[1]
+    assert done[0] == done[1]
 
 
 def fit_parquet(folder, columns, **options):
@@ -301,7 +319,7 @@ def test_types_of_parquet(tmp_path):
         },
     )
     assert encoded(encoding, tmp_path / "in.parquet") == {
-        "decimal": [1.25, 1.25], "decimal is missing": [0, 1], "category=u": [1, 0], "category=v": [0, 1], 
+        "decimal": [1.25, 1.25], "decimal is missing": [0, 1], "category=u": [1, 0], "category=v": [0, 1],
         "large=u": [1, 0], "large=v": [0, 1],
         "spaces= u": [1, 0], "spaces=u": [0, 1], "zone": [1, 2], "ms": [1, 2],
     }  # fmt: skip
@@ -343,7 +361,7 @@ def test_names_that_would_stand_twice_are_refused(tmp_path, text):
 def test_ids_are_kept_as_they_are(tmp_path):
     text = "a,visit,y\n1,007,s\n2, NA,s\n"
     encoding = fit_csv(tmp_path, text, id_column="visit")
-    assert encoding.write(tmp_path / "in.csv", tmp_path / "x.parquet") == 2
+    assert encoding.write(tmp_path / "in.csv", tmp_path / "x.parquet").rows == 2
     table = pq.read_table(tmp_path / "x.parquet")
     assert table.column_names == ["visit", "a"]
     assert table["visit"].to_pylist() == ["007", " NA"]
@@ -361,6 +379,7 @@ def test_a_later_file_that_does_not_fit(tmp_path):
     later = tmp_path / "later.csv"
     later.write_text("t,n,new\nw,,1\nu,5,2\n")
     assert encoded(encoding, later) == {"n": [1.5, 5], "t=u": [0, 1], "t=v": [0, 0]}
+    assert encoding.write(later, tmp_path / "x.parquet") == Written(2, {"t": 1})
     later.write_text("n,t\n3,u\n4x,u\n")
     with pytest.raises(InputError, match=r"row 1 of column 'n' of .* is no number"):
         encoded(encoding, later)

@@ -105,6 +105,7 @@ def type_in(page: str, folder: Path, reader: Path) -> subprocess.CompletedProces
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        timeout=600,
         check=False,
     )
 

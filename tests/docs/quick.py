@@ -95,7 +95,9 @@ def _answer(line: socket.socket, call: Callable[[list[str]], None]) -> None:
             arguments, folder, environment = json.loads(told.read(int.from_bytes(size, "big")))
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
-            os.close(stream)
+        # New ones: Python remembers what the old streams could do.
+        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", 1, closefd=False)
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)

@@ -25,6 +25,7 @@ EXIT_CODES = {
     3: "the ledger refuses, or a verification found something",
     4: "charged, but not finished: run the same command again, it costs nothing",
     130: "interrupted (Ctrl-C): the same command goes on, and nothing is charged twice",
+    141: "the reader of its output went away (a closed pipe): nothing is wrong",
 }
 
 ENVIRONMENT = {
@@ -47,6 +48,11 @@ This page is written by `make references` from the commands themselves; do not e
 | --- | --- | --- |
 {codes}
 
+## Output
+
+Results go to stdout, and with `--json`, which every command takes, they are one JSON document. Progress and warnings go to stderr: bars with the
+time that is left on a terminal; elsewhere `train` prints a line an epoch, and the others nothing. `NO_COLOR` is respected.
+
 ## Environment
 
 | variable | what |
@@ -55,7 +61,8 @@ This page is written by `make references` from the commands themselves; do not e
 
 ## Shell completion
 
-`labeldp --install-completion` makes the Tab key complete commands and options in bash, zsh, fish and PowerShell;
+`labeldp --install-completion` makes the Tab key complete commands, options and values (mechanisms, models, data sets, those that
+the ledger knows) in bash, zsh, fish and PowerShell;
 `labeldp --show-completion` prints the script instead, to be put where you like.
 
 ## All commands

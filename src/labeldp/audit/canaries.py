@@ -170,8 +170,9 @@ class Canaries:
         place_file(path, lambda file: np.savez_compressed(file, **arrays), private=True)
 
     @classmethod
-    def load(cls, path: Path) -> Canaries:
+    def load(cls, path: Path | str) -> Canaries:
         """As `save` wrote it; `num_classes` may be missing, and is then as many as the candidates show at least."""
+        path = Path(path)
         try:
             with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}

@@ -44,16 +44,19 @@ def command(
     else:
         most = MOST_VALUES if most_values is None else most_values
         encoding = Encoding.fit(file, labels=labels or (), id_column=id_column, most_values=most)
-    rows = encoding.write(file, out)
-    warnings = encoding.warnings()
+    written = encoding.write(file, out)
+    warnings = encoding.warnings() + [
+        f"column {name!r} has values that {like} has not, in {rows:,} rows: there all its columns are 0."
+        for name, rows in written.new.items()
+    ]
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
     if json:
-        print_json(_summary(encoding, rows, out, warnings))
+        print_json(_summary(encoding, written.rows, out, warnings))
         return
     became = [(column.name, column.became()) for column in encoding.columns]
     print_table(("column", "what became of it"), [*_kept_apart(encoding), *became])
-    typer.echo(f"{out}: {rows:,} rows, {len(encoding.outputs):,} columns of features")
+    typer.echo(f"{out}: {written.rows:,} rows, {len(encoding.outputs):,} columns of features")
 
 
 def _kept_apart(encoding: Encoding) -> list[tuple[str, str]]:

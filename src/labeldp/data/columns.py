@@ -81,7 +81,7 @@ class Column:
         texts, median = (column.name, column.kind, column.why, *column.values), column.median
         if not all(isinstance(text, str) for text in texts) or column.kind not in (NUMBER, DATE, TEXT, LEFT_OUT):
             raise ValueError("not a column")
-        if not isinstance(median, float) or not math.isfinite(median) or abs(median) > np.finfo(np.float32).max:
+        if not isinstance(median, float) or not math.isfinite(median) or abs(median) > float(np.finfo(np.float32).max):
             raise ValueError("not a median")
         if not isinstance(column.missing, bool) or len(set(column.values)) != len(column.values):
             raise ValueError("not a column")

@@ -10,6 +10,7 @@ column: 20 such columns of 10 million rows take 800 MB.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -20,16 +21,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from labeldp.data.cells import clean, read_cells, rows_at_once
+from labeldp.data.cells import TEXT, clean, read_cells, rows_at_once
 from labeldp.data.columns import Column, fitted_columns
 from labeldp.errors import InputError
 from labeldp.release.hashing import is_id
-from labeldp.release.place import place_file
+from labeldp.release.place import look_up, place_file
 from labeldp.release.tables import ParquetTable, Table, open_table
 
 MOST_VALUES = 50
 _KEY, _VERSION = b"labeldp.encoding", 1
 _SHORT_NAME = 3  # letters; a label called y is in every third word
+
+
+@dataclass(frozen=True)
+class Written:
+    """How many rows were encoded; and of text columns, how many hold what the fitted file did not: zero in all its columns."""
+
+    rows: int
+    new: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -91,12 +100,12 @@ class Encoding:
         if row == 0:
             raise InputError(f"{path} has no rows.")
 
-    def write(self, path: Path, out: Path) -> int:
-        """Encode a file into a Parquet file that carries the encoding; the number of rows."""
+    def write(self, path: Path, out: Path) -> Written:
+        """Encode a file into a Parquet file that carries the encoding."""
         check_out(out, path)
         batches = self.apply(path)
         first = next(batches)  # what is wrong with the file is mostly said before one is begun
-        rows = 0
+        rows, known = 0, {column.name: 0 for column in self.columns if column.kind == TEXT}
 
         def fill(file: Any) -> None:
             nonlocal rows
@@ -105,9 +114,12 @@ class Encoding:
                 for batch in chain([first], batches):
                     writer.write_batch(batch.replace_schema_metadata({_KEY: kept}))
                     rows += batch.num_rows
+                    for column in self.columns:
+                        if column.kind == TEXT:
+                            known[column.name] += sum(pc.sum(batch.column(name)).as_py() for name in column.outputs)
 
         place_file(out, fill)
-        return rows
+        return Written(rows, {name: rows - round(ones) for name, ones in known.items() if ones < rows})
 
     def to_json(self) -> dict[str, Any]:
         """What the file's metadata keep."""
@@ -149,7 +161,8 @@ def check_out(out: Path, path: Path) -> None:
     """A place for the features that is neither another format nor the file that is read."""
     if out.suffix != ".parquet":
         raise InputError(f"features are written as Parquet; let --out end in .parquet, not as {out.name!r} does.")
-    if out.exists() and path.exists() and out.samefile(path):
+    there, read = look_up(out), look_up(path)
+    if there is not None and read is not None and os.path.samestat(there, read):
         raise InputError(f"{out} is the file that is read; name another --out.")
 
 
