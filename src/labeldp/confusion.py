@@ -23,7 +23,8 @@ Table = npt.NDArray[np.float64]
 class Confusion:
     """shares[c, d]: the estimated share of all rows that are truly c and called d; unbiased, so it may be negative.
 
-    Standard errors are given how many rows are called d. Of C² cells, one in twenty is off by two of them by chance.
+    Standard errors are of the noise and of which rows there are, a little too large for cells that are nearly empty. One cell in twenty
+    is off by about two of them by chance.
     """
 
     shares: Table
@@ -61,13 +62,12 @@ def estimate_confusion(
     for c in range(classes):
         z = (mechanism.score(observations, np.full(len(observations), c)) - moments.mean_other) / gap
         shares[c] = np.bincount(predictions, weights=z, minlength=classes) / len(predictions)
-    of_called = called / len(predictions)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        a = np.clip(
-            np.where(of_called > 0, shares / of_called, 0), 0, 1
-        )  # the share that is truly c among those called d
-        variance = (a * moments.variance_true + (1 - a) * moments.variance_other) / gap**2 + a * (1 - a)
-        errors = np.where(called > 0, of_called * np.sqrt(variance / called), 0)
+    rows, of_called = len(predictions), called / len(predictions)
+    # X = [called d]·z_c has E[X²] = s(v₁/gap² + 1) + (f − s)·v₀/gap², with f the share that is called d and s that of c among all. The
+    # estimate of s may be 0 by chance, where the error is not: one row more is assumed.
+    s = np.minimum(np.clip(shares, 0, of_called) + 1 / rows, of_called)
+    square = s * (moments.variance_true / gap**2 + 1) + (of_called - s) * moments.variance_other / gap**2
+    errors = np.sqrt(np.maximum(square - s**2, 0) / rows)
     return Confusion(shares, errors, called)
 
 

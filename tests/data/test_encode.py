@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.data import cells
-from labeldp.data.encode import Encoding, Written
+from labeldp.data.encode import ORDER, Encoding, Written
 from labeldp.data.features import read_features
 from labeldp.errors import InputError
 from labeldp.release import tables
@@ -341,10 +341,11 @@ def test_texts_with_many_values(tmp_path):
 def test_names_like_the_labels_are_warned_of(tmp_path):
     header = "bought_at,label_bought,BoughtTwice,brought,year,y,rain\n"
     encoding = fit_csv(tmp_path, header + "1,1,1,1,1,1,1\n2,2,2,2,2,2,2\n", labels=["rain"])
-    assert encoding.warnings() == []
+    assert encoding.warnings() == [ORDER]
     for label, expected in (("bought", ["bought_at", "label_bought", "BoughtTwice"]), ("y", [])):
         named = header.replace("rain", label) if label == "bought" else header
-        warned = fit_csv(tmp_path, named + "1,1,1,1,1,1,1\n2,2,2,2,2,2,2\n", labels=[label]).warnings()
+        *warned, order = fit_csv(tmp_path, named + "1,1,1,1,1,1,1\n2,2,2,2,2,2,2\n", labels=[label]).warnings()
+        assert order == ORDER
         assert [warning.split("'")[1] for warning in warned] == expected
         assert all("does it give the label away?" in warning for warning in warned)
 
@@ -364,7 +365,9 @@ def test_ids_are_kept_as_they_are(tmp_path):
     assert encoding.write(tmp_path / "in.csv", tmp_path / "x.parquet").rows == 2
     table = pq.read_table(tmp_path / "x.parquet")
     assert table.column_names == ["visit", "a"]
-    assert table["visit"].to_pylist() == ["007", " NA"]
+    # In the order of the ids: the file's own may be that of the labels, and a release's --shuffle would be undone by it.
+    assert table["visit"].to_pylist() == [" NA", "007"]
+    assert table["a"].to_pylist() == [2.0, 1.0]
     assert read_features(tmp_path / "x.parquet", "visit").columns == ("a",)
     for column in ([1, None], [1.5, 2.5]):
         encoding = fit_parquet(tmp_path, {"a": [1, 2], "id": column, "y": [1, 2]}, id_column="id")

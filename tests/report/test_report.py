@@ -1,6 +1,7 @@
 """What a page says is what the run's files say; what it must not say it does not."""
 
 import json
+import os
 import re
 import shutil
 import stat
@@ -59,7 +60,9 @@ def test_numbers_are_those_of_the_runs_json(runs):
     assert expected <= numbers(html)
     words = text(html)
     assert "pure: δ = 0" in words
-    assert "local: each label was released on its own" in words
+    assert "local: the owner released each label on its own" in words
+    assert "computed from the sampler’s integers" in words
+    assert "not checked" not in words
     found = summary["audit"]["release"]
     assert f"{found['correct']} of {found['guesses']}; {found['abstained']} abstained" in words
     command = "labeldp train --dataset digits --model linear --epochs 3 --epsilon 4 --canaries 100 --candidates 10 --out plain"
@@ -73,48 +76,63 @@ def test_did_it_act(runs):
     release = labeldp.Release.load(runs / "plain" / "released.parquet")
     assert 1 - release.mechanism.kept() in numbers(html)
     assert release.mechanism.information() in numbers(html)
+    planted = 100 / len(release)
     for c in range(10):
-        estimate = release.estimate_accuracy(slice(None), np.full(len(release), c))
+        estimate = release.estimate_accuracy(slice(None), np.full(len(release), c)).without_canaries(planted, 10)
         assert {estimate.accuracy, *estimate.interval()} <= numbers(html)
+    assert "planted labels ( 7.0% ) are taken out" in text(html)
+    assert "planted labels, if there are any, are among them" in text(page(runs / "best"))
 
 
 def test_the_ledgers_entries_are_this_data_sets_alone(tmp_path):
     rows = "".join(f"v{i},{i % 7},{'yes' if i % 3 else 'no'}\n" for i in range(60))
     (tmp_path / "visits.csv").write_text("visit,page,bought\n" + rows)
-    (tmp_path / "others.csv").write_text("visit,page,bought\n" + rows.replace("v", "w"))
+    (tmp_path / "strangers.csv").write_text("visit,page,bought\n" + rows.replace("v", "w"))
     (tmp_path / "x.csv").write_text("visit,page\n" + "".join(f"v{i},{i % 7}\n" for i in range(60)))
     release = ["--label", "bought", "--classes", "no,yes", "--id", "visit", "--epsilon", "1"]
-    for name in ("visits", "others"):
+    for name in ("visits", "strangers"):
         labeldp_command("release", f"{name}.csv", *release, "--out", f"{name}.parquet", cwd=tmp_path)
     labeldp_command(
         "train", "--release", "visits.parquet", "--features", "x.csv", "--id", "visit", "--out", "run", cwd=tmp_path
     )
     html = page(tmp_path / "run", ledger=tmp_path / "reader.ledger")
     assert "visits" in text(html)
-    assert "others" not in html
+    assert "strangers" not in html
     assert "The ledger" not in page(tmp_path / "run")
-    # The release is found where the run found it; moved, it is asked for.
+    # The release is found where the run found it; moved, it is asked for, and what the summary says is not vouched for.
     assert "Did it act?" in html
     (tmp_path / "visits.parquet").rename(tmp_path / "moved.parquet")
-    assert "--release FILE" in page(tmp_path / "run")
+    alone = text(page(tmp_path / "run"))
+    assert "--release FILE" in alone
+    assert "stated by the run’s summary and not checked" in alone
+    assert "computed from the sampler" not in alone
     assert "Did it act?" in page(tmp_path / "run", releases=[tmp_path / "moved.parquet"])
+    with pytest.raises(InputError, match="recorded in the ledger"):
+        page(tmp_path / "run", ledger=tmp_path / "reader.ledger")
+    # Whose run this is does not decide which entries of the owner's ledger it sees.
+    (tmp_path / "moved.parquet").rename(tmp_path / "visits.parquet")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config | {"data_set": "strangers"}))
+    with pytest.raises(InputError, match="another data set"):
+        page(tmp_path / "run", ledger=tmp_path / "reader.ledger")
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match="none of these runs was made from"):
-        page(tmp_path / "run", releases=[tmp_path / "others.parquet"])
+        page(tmp_path / "run", releases=[tmp_path / "strangers.parquet"])
 
 
 def test_insecure_runs_are_shown_in_red(runs):
     for name, reason in (("seeded", "known seed"), ("none", "no privacy")):
         html = page(runs / name)
         assert re.search(rf'class="alarm"[^>]*>INSECURE: [^<]*{reason}', html)
-        assert "What that means for one person" not in html
-    assert "alarm" not in page(runs / "plain").split("</style>")[1]
+        assert "What that means for one label" not in html
+    assert "INSECURE" not in page(runs / "plain")
     assert page(runs / "plain", runs / "seeded").count("none: INSECURE") == 1
 
 
 def test_a_delta_changes_the_reading(runs):
     words = text(page(runs / "gaussian"))
     assert "at δ = 1e-05" in words
-    assert "But for an event of probability at most 1e-05 (δ)" in words
+    assert "For any one such guess, and but for an event of probability at most 1e-05 (δ)" in words
 
 
 def test_stages(runs):
@@ -151,6 +169,12 @@ def test_central_trust_is_said(runs):
     assert "central: whoever made the release saw features and labels together" in words
     assert "What it takes for what" in words  # judged by the rows that were held out
     summary = json.loads((runs / "pate" / "summary.json").read_text())
+    # Everybody's labels are on the page: those who were held out have paid more here, and the headline says what they have.
+    held_out = labeldp.Release.load(runs / "pate" / "held-out.parquet")
+    (run,) = Report.of([runs / "pate"]).runs
+    assert run.epsilon == max(summary["certificate"]["epsilon"], held_out.guarantee.epsilon)
+    assert run.certificate["delta"] == summary["certificate"]["delta"]
+    assert f"{len(held_out):,}, released by {held_out.mechanism.name}" in words
     assert {summary["accuracy_test"]["mean"], summary["accuracy_estimated"]["mean"]} <= numbers(page(runs / "pate"))
 
 
@@ -205,20 +229,99 @@ def test_several_runs_and_their_size(runs, tmp_path):
     assert "Accuracy against proven ε" in report.html()
 
 
-def test_an_altered_summary_is_found_out(runs, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("plain", lambda s: s["certificate"].update(epsilon=0.5), "another certificate"),
+        ("gaussian", lambda s: s["certificate"].update(delta=0.0), "another certificate"),
+        ("gaussian", lambda s: s["certificate"].update(delta=1e-12), "another certificate"),
+        ("seeded", lambda s: s.update(insecure=None), "another certificate"),
+        ("plain", lambda s: s.update(trust="central"), "another certificate"),
+        ("staged", lambda s: s["certificate"].update(epsilon=3.0), "another certificate"),
+        ("staged", lambda s: s.update(releases=s["releases"][::-1]), "other releases than it names"),
+        ("pate", lambda s: s["certificate"].update(epsilon=0.1), "another certificate"),
+        ("plain", lambda s: s.update(releases=["ab" * 32], certificate={**s["certificate"], "epsilon": -1}), "is none"),
+        (
+            "plain",
+            lambda s: s.update(releases=["ab" * 32], certificate={**s["certificate"], "epsilon": "1"}),
+            "is none",
+        ),
+        ("plain", lambda s: s.update(releases=["ab" * 32], certificate=[]), "is none"),
+        ("plain", lambda s: s.update(accuracy_test=float("nan")), "no run's, or a damaged"),
+        ("plain", lambda s: s["audit"]["model"].pop("epsilon_low"), "no run's, or a damaged"),
+        ("plain", lambda s: s["audit"]["model"].update(epsilon_low="much"), "no run's, or a damaged"),
+        ("plain", lambda s: s.update(releases=5), "no run's, or a damaged"),
+    ],
+)
+def test_an_altered_summary_is_found_out(runs, tmp_path, name, change, message):
+    copy = tmp_path / "copy"
+    shutil.copytree(runs / name, copy)
+    summary = json.loads((copy / "summary.json").read_text())
+    change(summary)
+    (copy / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(InputError, match=message):
+        page(copy)
+
+
+def test_a_foreign_ledger_in_a_run_is_passed_over(runs, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(runs / "plain", copy)
-    summary = json.loads((copy / "summary.json").read_text())
-    summary["certificate"]["epsilon"] = 0.5
-    (copy / "summary.json").write_text(json.dumps(summary))
-    with pytest.raises(InputError, match="another certificate than its release proves"):
+    (copy / "labels.ledger").unlink()
+    (copy / "labels.ledger").symlink_to(runs / "gaussian" / "labels.ledger")
+    assert "The ledger" in text(page(runs / "plain"))
+    assert "The ledger" not in text(page(copy))
+
+
+def test_pipes_and_odd_places_do_not_hang_or_crash(runs, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(runs / "plain", copy)
+    for name in ("metrics.jsonl", "selection.json"):
+        (copy / name).unlink(missing_ok=True)
+        os.mkfifo(copy / name)
+    starts = json.loads((copy / "starts.json").read_text())
+    starts["starts"][0]["releases"] = ["/etc/passwd", "/dev/zero", "x" * 5000, 5, "a\0b", str(copy / "metrics.jsonl")]
+    (copy / "starts.json").write_text(json.dumps(starts))
+    assert "The claim" in text(page(copy))
+    (copy / "confusion.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="damaged"):
         page(copy)
+
+
+def test_two_models_of_one_release_and_an_audit_of_one(tmp_path):
+    rows = range(300)
+    (tmp_path / "v.csv").write_text(
+        "id,a,y\n" + "".join(f"r{i},{i % 5},{'yes' if i % 5 > 2 else 'no'}\n" for i in rows)
+    )
+    (tmp_path / "x.csv").write_text("id,a\n" + "".join(f"r{i},{i % 5}\n" for i in rows))
+    for command in (
+        "canaries plant v.csv --label y --id id --classes no,yes --count 60 --out planted.parquet --secret canaries.npz",
+        "release planted.parquet --label y --classes no,yes --id id --epsilon 3 --out released.parquet",
+        "train --release released.parquet --features x.csv --id id --epochs 2 --out one",
+        "train --release released.parquet --features x.csv --id id --epochs 3 --out two",
+        "predict two --features x.csv --id id --out scores.parquet",
+        "predict one --features x.csv --id id --out reference.npy",
+        "audit scores.parquet --canaries canaries.npz --release released.parquet --out audit",
+        "audit scores.parquet --canaries canaries.npz --reference reference.npy --out calibrated",
+    ):
+        labeldp_command(*command.split(), cwd=tmp_path)
+    report = Report.of([tmp_path / name for name in ("one", "two", "audit")])
+    assert [(run.name, bool(run.measured)) for run in report.runs] == [("one", False), ("two", True)]
+    # Only that model was looked at: without it the audit stands alone.
+    alone = Report.of([tmp_path / name for name in ("one", "audit")])
+    assert [(run.name, bool(run.measured)) for run in alone.runs] == [("one", False), ("audit", True)]
+    # Nothing says what a reference in a plain matrix was trained on.
+    assert json.loads((tmp_path / "calibrated" / "audit.json").read_text())["owner_only"]
+    # Nobody's home directory goes along with a run.
+    for file in ("one/starts.json", "audit/audit.json"):
+        assert str(tmp_path) not in (tmp_path / file).read_text()
+    assert str(tmp_path) not in report.html()
 
 
 def test_texts_of_others_are_text(runs, tmp_path):
     """A run directory may come from somebody else: nothing in it becomes part of the page's code."""
     copy = tmp_path / "copy"
     shutil.copytree(runs / "best", copy)
+    (copy / "released.parquet").unlink()  # the release would find the names out
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
     config = json.loads((copy / "config.json").read_text())
     config |= {"data_set": evil, "label_names": [evil, *map(str, range(1, 10))]}
@@ -295,7 +398,7 @@ def test_audits_of_many_trainings(runs):
 def test_a_selected_candidate(runs):
     words = text(page(runs / "chosen"))
     said = json.loads((runs / "chosen" / "selection.json").read_text())
-    assert f"candidate {said['candidate']} of 2" in words
+    assert f"candidate {said['candidate']}, counted from 0, of 2" in words
     assert f"{said['score']:.2%}" in words
     assert "central: whoever made the release" in words
     # How long the choice took says how many runs there were: neither an hour nor a day is noted.

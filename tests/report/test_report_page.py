@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from labeldp.report.build import Report
-from labeldp.report.reading import best_guess
+from labeldp.report.reading import best_guess, up_to
 
 
 @pytest.fixture(scope="session")
@@ -19,12 +19,12 @@ def pages(runs):
 def test_the_slider(pages, visit):
     page = visit(pages / "one.html")
     epsilon = json.loads((pages / "plain" / "summary.json").read_text())["certificate"]["epsilon"]
-    slider = page.get_by_role("slider", name="guess about one label")
+    slider = page.get_by_role("slider", name="guess that would be right")
     slider.focus()
     for key, p in (("Home", 0.01), ("ArrowRight", 0.02), ("End", 0.99)):
         page.keyboard.press(key)
         after = best_guess(p, epsilon)
-        shown = "over 99.9%" if after > 0.9995 else f"{100 * after:.1f}%"
+        shown = up_to(after)
         assert page.locator(".before").inner_text() == f"{p:.0%}"
         assert page.locator(".after").inner_text() == shown
         assert shown in slider.get_attribute("aria-valuetext")
@@ -33,7 +33,7 @@ def test_the_slider(pages, visit):
 def test_without_javascript_it_says_the_same(pages, visit):
     page = visit(pages / "one.html", java_script_enabled=False)
     epsilon = json.loads((pages / "plain" / "summary.json").read_text())["certificate"]["epsilon"]
-    assert page.locator(".after").inner_text() == f"{100 * best_guess(0.1, epsilon):.1f}%"
+    assert page.locator(".after").inner_text() == up_to(best_guess(0.1, epsilon))
 
 
 def test_runs_unfold(pages, visit):

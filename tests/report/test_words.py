@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeldp import RandomizedResponse
-from labeldp.report.reading import best_guess, condition
+from labeldp.report.reading import best_guess, condition, up_to
 from labeldp.report.rounding import downward, upward
 
 
@@ -51,6 +51,16 @@ def test_a_real_mechanism_reaches_it_and_does_not_pass_it():
 def test_nothing_is_certain_before():
     assert best_guess(0.0, 3.0) == 0.0
     assert not np.isnan(best_guess(1.0, 700.0))
+
+
+@given(st.floats(0, 1))
+def test_a_bound_in_percent_is_never_too_small(share):
+    shown = up_to(share)
+    if shown.startswith("over"):
+        assert 0.999 <= share < 1
+    else:
+        assert share <= float(shown.rstrip("%")) / 100 + 1e-12
+        assert float(shown.rstrip("%")) / 100 <= share + 0.0011
 
 
 def test_a_delta_is_said():

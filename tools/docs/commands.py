@@ -50,8 +50,9 @@ This page is written by `make references` from the commands themselves; do not e
 
 ## Output
 
-Results go to stdout, and with `--json`, which every command takes, they are one JSON document. Progress and warnings go to stderr: bars with the
-time that is left on a terminal; elsewhere `train` prints a line an epoch, and the others nothing. `NO_COLOR` is respected.
+Results go to stdout, and with `--json`, which every command takes, they are one JSON document. Progress and warnings
+go to stderr: bars with the time that is left on a terminal; elsewhere `train` prints a line
+an epoch, and the others nothing. `NO_COLOR` is respected.
 
 ## Environment
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,23 +28,34 @@ class KeptAudit:
     owner_only: str | None
     release: str | None  # checksums: of the release that was looked at, and of the one that the model was trained on
     trained_on: str | None
+    model: str | None  # a digest, where the scores say of which model they are
     data_set: str | None
     start: dict[str, Any]
 
     @classmethod
     def of(
-        cls, result: AuditResult, release: Release | None, trained_on: str | None, *, knows_truth: bool
+        cls,
+        result: AuditResult,
+        release: Release | None,
+        trained_on: str | None,
+        *,
+        model: str | None = None,
+        knows_truth: bool,
     ) -> KeptAudit:
-        """Of a finished audit; `knows_truth` if its canaries, or its method, looked at true labels."""
-        paths: Sequence[Path] = release.paths if release is not None else ()
+        """Of a finished audit; `knows_truth` if its canaries, its method or its reference looked at true labels."""
+        dated = release is None or release.mechanism.trust == "local"  # as runs note it
         return cls(
             result.to_json(),
             count_guesses(result.compared(), LOWEST) if result.compared is not None else None,
             OWNER_ONLY if knows_truth else None,
             release.checksum if release is not None else None,
             trained_on,
+            model,
             release.data_set if release is not None else None,
-            {**provenance.start(), "releases": [str(path) for path in paths]},
+            {
+                **provenance.start(dated=dated),
+                "releases": [str(path) for path in release.paths] if release is not None else [],
+            },
         )
 
     def save(self, folder: Path) -> None:
@@ -62,8 +73,9 @@ class KeptAudit:
             "owner_only": self.owner_only,
             "release": self.release,
             "trained_on": self.trained_on,
+            "model": self.model,
             "data_set": self.data_set,
-            "start": self.start,
+            "start": {**self.start, "releases": [os.path.relpath(path, folder) for path in self.start["releases"]]},
         }
         content = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         place_file(folder / FILE, lambda file: file.write(content), private=self.owner_only is not None)
@@ -76,7 +88,7 @@ class KeptAudit:
             if data["format"] != FORMAT:
                 raise ValueError
             violins = Guesses.from_json(data["violins"]) if data["violins"] is not None else None
-            names = ("owner_only", "release", "trained_on", "data_set", "start")
+            names = ("owner_only", "release", "trained_on", "model", "data_set", "start")
             return cls(data["audit"], violins, *(data[name] for name in names))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{folder / FILE} is missing, damaged, or of another version of labeldp.") from None

@@ -65,13 +65,14 @@ class Scores:
     """Probabilities of all rows, in the order of their file; where the canaries are among them; and what the file says of its model.
 
     `ids` name the rows; without them, rows are those of the data set, in its order. `release` is the checksum of the release that
-    the model was trained on.
+    the model was trained on, `model` its own digest.
     """
 
     values: Floats
     places: Numbers
     ids: Any | None = None
     release: str | None = None
+    model: str | None = None
 
     def beside(self, other: Scores) -> Floats:
         """Another file's probabilities of the canaries, where this one has them. An attack reads no other row."""
@@ -112,16 +113,16 @@ def read_scores(path: Path, canaries: Canaries, *, logits: bool = False) -> Scor
     table = checked_probabilities(read.values, logits=logits)
     if ids is None:
         return Scores(table, by_row_number(table, canaries))
-    release = about.get("release") if isinstance(about.get("release"), str) else None
+    release, model = (about[name] if isinstance(about.get(name), str) else None for name in ("release", "model"))
     if canaries.ids is None or about.get("named") is False:
         if not np.array_equal(ids.to_numpy(zero_copy_only=False), np.arange(len(ids))):
             raise InputError(
                 f"the rows of {path} have ids and the canaries have none, so nobody can find them there: plant with --id."
             )
-        return Scores(table, by_row_number(table, canaries), None, release)
+        return Scores(table, by_row_number(table, canaries), None, release, model)
     places = find(canaries.ids, ids, str(path))
     if (places < 0).any():
         raise InputError(
             f"{int((places < 0).sum()):,} of the {len(canaries):,} canaries are not in {path}: ask for the probabilities of all rows."
         )
-    return Scores(table, places, ids, release)
+    return Scores(table, places, ids, release, model)

@@ -26,6 +26,7 @@ def command(
     canaries: Annotated[Path | None, typer.Option("--canaries", help="The secret file of `canaries plant`.", readable=False, rich_help_panel=DATA)] = None,
     release: Annotated[Path | None, typer.Option("--release", help="Also (or only) the attacker who sees this release.", readable=False, rich_help_panel=DATA)] = None,
     reference: Annotated[Path | None, typer.Option("--reference", help="Another model's probabilities of the same rows, to calibrate by: trained on released or public labels, else the result is for you alone.", readable=False, rich_help_panel=DATA)] = None,
+    reference_is_public: Annotated[bool, typer.Option("--reference-is-public", help="The reference saw no private label, though its file cannot show it (`predict` writes Parquet that can).", rich_help_panel=DATA)] = False,
     features: Annotated[Path | None, typer.Option("--features", help="The rows' features, as for train: calibrate by the nearest other rows.", readable=False, rich_help_panel=DATA)] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The features' id column, to join with probabilities by id. Default: by row number.", rich_help_panel=DATA)] = None,
     method: Annotated[str, typer.Option("--method", help="one-run (assumes nothing), gaussian (for releases of Gaussian noise), paper (its interval, for comparison).", rich_help_panel=_BOUND, autocompletion=among("one-run", "gaussian", "paper"))] = "one-run",
@@ -54,12 +55,22 @@ def command(
             )
         if scores is None:
             raise InputError("--method paper looks at a model: name its probabilities, or an .npz of confidences.")
-        found = Found(_paper(scores, canaries, logits), None, None, knows_truth=True)
+        found = Found(_paper(scores, canaries, logits), None, None, None, knows_truth=True)
     else:
         if canaries is None:
             raise InputError("--canaries is missing: the secret file that `labeldp canaries plant` wrote.")
         found = _audited(
-            scores, canaries, release, reference, (features, id_column), method, delta, confidence, logits, run
+            scores,
+            canaries,
+            release,
+            reference,
+            (features, id_column),
+            method,
+            delta,
+            confidence,
+            logits,
+            run,
+            reference_is_public,
         )
     result = found.result
     if figure is not None:
@@ -68,7 +79,8 @@ def command(
     if out is not None:
         from labeldp.audit.kept import KeptAudit
 
-        KeptAudit.of(result, found.release, found.trained_on, knows_truth=found.knows_truth).save(out)
+        kept = KeptAudit.of(result, found.release, found.trained_on, model=found.model, knows_truth=found.knows_truth)
+        kept.save(out)
     if json:
         print_json(result.to_json())
     else:
@@ -84,6 +96,7 @@ class Found:
     result: AuditResult
     release: Release | None
     trained_on: str | None
+    model: str | None
     knows_truth: bool
 
 
@@ -137,13 +150,14 @@ def _paper(path: Path, canaries: Path | None, logits: bool) -> AuditResult:
 
 def _audited(
     path: Path | None, secret: Path, release: Path | None, reference: Path | None, given: tuple[Path | None, str | None], method: str,
-    delta: float | None, confidence: float, logits: bool, run: Path | None,
+    delta: float | None, confidence: float, logits: bool, run: Path | None, public_reference: bool,
 ) -> Found:  # fmt: skip
     from labeldp.audit.attack import Attack, CalibratedAttack, ModelAttack, NeighbourAttack
     from labeldp.audit.canaries import Canaries
     from labeldp.audit.measure import audit, promised_delta
     from labeldp.audit.scores import read_scores
     from labeldp.data.features import read_features
+    from labeldp.provenance import model_digest
     from labeldp.release import Release
 
     features, id_column = given
@@ -155,15 +169,19 @@ def _audited(
         if reference or features:
             raise InputError("--reference and --features calibrate a model's probabilities; name these too.")
         alone = audit(None, canaries, release=loaded, delta=delta, confidence=confidence, method=method)
-        return Found(alone, loaded, None, canaries.true is not None)
+        return Found(alone, loaded, None, None, canaries.true is not None)
     if method == "gaussian" and reference:
         raise InputError("--method gaussian takes no --reference: nobody knows the curve of what that model saw.")
     if id_column is not None and features is None:
         raise InputError("--id is the id column of --features.")
     scores = read_scores(path, canaries, logits=logits)
     attacks: list[Attack] = [ModelAttack(scores.values)]
+    private_reference = False
     if reference is not None:
         other = read_scores(reference, canaries, logits=logits)
+        private_reference = (
+            other.release is None and not public_reference
+        )  # nothing says that it saw released labels only
         attacks.append(CalibratedAttack(scores.values, scores.beside(other)))
     if features is not None:
         attacks.append(NeighbourAttack(scores.values, scores.features(read_features(features, id_column))))
@@ -172,4 +190,5 @@ def _audited(
         scores.values, canaries, places=scores.places, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method,
         from_release=None if trained_on is None or loaded is None else trained_on == loaded.checksum,
     )  # fmt: skip
-    return Found(result, loaded, trained_on, canaries.true is not None)
+    model = scores.model if run is None else model_digest(run)
+    return Found(result, loaded, trained_on, model, canaries.true is not None or private_reference)

@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from labeldp.release.tables import ParquetTable, Table, open_table
 
 MOST_VALUES = 50
 _KEY, _VERSION = b"labeldp.encoding", 1
+ORDER = "rows stay in the file's order, which may be that of the labels: --id writes them in the order of their ids."
 _SHORT_NAME = 3  # letters; a label called y is in every third word
 
 
@@ -101,24 +101,23 @@ class Encoding:
             raise InputError(f"{path} has no rows.")
 
     def write(self, path: Path, out: Path) -> Written:
-        """Encode a file into a Parquet file that carries the encoding."""
+        """Encode a file into a Parquet file that carries the encoding; all of it is in memory at once, as for training.
+
+        Rows are written in the order of their ids: the file's own may be that of the labels, and would undo a release's --shuffle.
+        """
         check_out(out, path)
-        batches = self.apply(path)
-        first = next(batches)  # what is wrong with the file is mostly said before one is begun
-        rows, known = 0, {column.name: 0 for column in self.columns if column.kind == TEXT}
-
-        def fill(file: Any) -> None:
-            nonlocal rows
-            kept = json.dumps(self.to_json(), ensure_ascii=False).encode()
-            with pq.ParquetWriter(file, first.schema.with_metadata({_KEY: kept})) as writer:
-                for batch in chain([first], batches):
-                    writer.write_batch(batch.replace_schema_metadata({_KEY: kept}))
-                    rows += batch.num_rows
-                    for column in self.columns:
-                        if column.kind == TEXT:
-                            known[column.name] += sum(pc.sum(batch.column(name)).as_py() for name in column.outputs)
-
-        place_file(out, fill)
+        table = pa.Table.from_batches(list(self.apply(path)))
+        if self.id is not None:
+            table = table.sort_by(self.id)
+        kept = json.dumps(self.to_json(), ensure_ascii=False).encode()
+        table = table.replace_schema_metadata({_KEY: kept})
+        place_file(out, lambda file: pq.write_table(table, file, row_group_size=1 << 16))
+        known = {
+            column.name: sum(pc.sum(table.column(name)).as_py() for name in column.outputs)
+            for column in self.columns
+            if column.kind == TEXT
+        }
+        rows = table.num_rows
         return Written(rows, {name: rows - round(ones) for name, ones in known.items() if ones < rows})
 
     def to_json(self) -> dict[str, Any]:
@@ -149,11 +148,14 @@ class Encoding:
         return encoding
 
     def warnings(self) -> list[str]:
-        """Columns that are called as if they gave a label away."""
+        """Columns that are called as if they gave a label away; rows whose order may."""
         return [
-            f"column {column.name!r} has the label's name in its own: does it give the label away?"
-            for column in self.columns
-            if column.outputs and any(_names(column.name, label) for label in self.labels)
+            *(
+                f"column {column.name!r} has the label's name in its own: does it give the label away?"
+                for column in self.columns
+                if column.outputs and any(_names(column.name, label) for label in self.labels)
+            ),
+            *([ORDER] if self.id is None and self.labels else []),
         ]
 
 

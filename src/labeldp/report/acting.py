@@ -58,8 +58,8 @@ class Acting:
         return {**facts, "shares": [share.to_json() for share in self.shares]}
 
 
-def acting(release: Release) -> Acting:
-    """Look at a release."""
+def acting(release: Release, planted: float = 0.0) -> Acting:
+    """Look at a release, of whose labels a share was `planted`, uniformly from all classes."""
     step = -(-len(release) // MOST_ROWS)
     observations = release.observations[::step]  # from all over the file, which may be sorted
     mechanism = release.mechanism
@@ -67,7 +67,7 @@ def acting(release: Release) -> Acting:
     wide = evidence.max(axis=1) - evidence.min(axis=1)
     told = mechanism.informative(observations)
     flipped, why_unknown = _flipped(mechanism)
-    shares, why_no_shares = _shares(release, observations[told], told)
+    shares, why_no_shares = _shares(release, observations[told], planted)
     return Acting(
         len(release), len(observations), flipped, why_unknown, float(1 - told.mean()), _information(mechanism),
         float(np.log(mechanism.num_classes)), float(wide.max()), float(np.median(wide[told])) if told.any() else 0.0, shares, why_no_shares,
@@ -88,7 +88,7 @@ def _information(mechanism: Mechanism) -> float | None:
         return None
 
 
-def _shares(release: Release, observations: Any, told: Any) -> tuple[tuple[ClassShare, ...], str]:
+def _shares(release: Release, observations: Any, planted: float) -> tuple[tuple[ClassShare, ...], str]:
     """Of rows that say something; ties are shared."""
     mechanism = release.mechanism
     if mechanism.num_classes > MOST_CLASSES:
@@ -101,7 +101,8 @@ def _shares(release: Release, observations: Any, told: Any) -> tuple[tuple[Class
     estimates: list[AccuracyEstimate | None] = [None] * mechanism.num_classes
     why = ""
     try:
-        estimates = list(estimate_class_shares(mechanism, observations))
+        found = estimate_class_shares(mechanism, observations)
+        estimates = [share.without_canaries(planted, mechanism.num_classes) for share in found]
     except InputError as error:
         why = str(error)
     return tuple(map(ClassShare, release.class_names, map(float, released), estimates)), why

@@ -27,7 +27,8 @@ def read_kept(folder: Path, owner: bool) -> Run:
         name=folder.resolve().name, kind="audit", data_set=kept.data_set,
         certificate=looked_at.certificate() if looked_at is not None else None,
         trust=looked_at.mechanism.trust if looked_at is not None else None, insecure=looked_at.insecure if looked_at is not None else None,
-        mechanism=looked_at.mechanism.name if looked_at is not None else None, made_from=behind,
+        mechanism=looked_at.mechanism.name if looked_at is not None else None, made_from=behind, checked=looked_at is not None,
+        model=kept.model, canaries=int(kept.result["canaries"]),
         class_names=looked_at.class_names if looked_at is not None else (),
         measured=() if hidden else tuple(_looks(kept.result)), violins=None if hidden else kept.violins,
         starts=(kept.start,), releases=tuple(releases), notes=(*notes, *(() if hidden else kept.result["warnings"])),
@@ -38,7 +39,7 @@ def _looks(result: dict[str, Any]) -> Iterator[Measured]:
     """Each attack, at its share of the doubt: all of them hold together at the stated confidence."""
     for look in result["looks"] or [result]:
         of_it = {name: look[name] for name in ("epsilon_low", "guesses", "correct", "abstained", "attack")}
-        yield Measured(who_sees(str(look["attack"])), {**result, **of_it})
+        yield Measured.of(who_sees(str(look["attack"])), {**result, **of_it})
 
 
 def read_repeated(folder: Path, summary: dict[str, Any]) -> Run:
@@ -54,7 +55,7 @@ def read_repeated(folder: Path, summary: dict[str, Any]) -> Run:
     ]
     return Run(
         name=folder.resolve().name, kind="audit", data_set=game.get("dataset"), certificate=certificate, trust=None,
-        insecure=None, mechanism=game.get("mechanism"), measured=(Measured("repeated trainings (Game 1)", summary),),
+        insecure=None, mechanism=game.get("mechanism"), measured=(Measured.of("repeated trainings (Game 1)", summary),),
         facts=tuple(facts), starts=tuple(read_starts(folder)), notes=tuple(summary["warnings"]),
     )  # fmt: skip
 
@@ -67,5 +68,5 @@ def read_heuristic(folder: Path, summary: dict[str, Any]) -> Run:
     ]
     return Run(
         name=folder.resolve().name, kind="audit", data_set=None, certificate=None, trust=None, insecure=None, mechanism=None,
-        measured=tuple(Measured(words, summary[name]) for words, name in pair), starts=tuple(read_starts(folder)), notes=tuple(notes),
+        measured=tuple(Measured.of(words, summary[name]) for words, name in pair), starts=tuple(read_starts(folder)), notes=tuple(notes),
     )  # fmt: skip

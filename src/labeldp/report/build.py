@@ -9,12 +9,11 @@ from typing import Any
 
 import labeldp
 from labeldp import provenance
-from labeldp.accounting.ledger import Ledger
 from labeldp.errors import InputError
 from labeldp.release.core import Release
 from labeldp.release.place import place_file
 from labeldp.report import charts
-from labeldp.report.owners import ledger_of
+from labeldp.report.claims import checked, with_ledger
 from labeldp.report.page import render
 from labeldp.report.read import read_run
 from labeldp.report.runs import Run
@@ -35,7 +34,7 @@ class Report:
         """Read run directories.
 
         releases  release files that the runs were made from, where they have been moved since
-        ledger    the label owner's: shown are the entries of these runs' data sets, and no others
+        ledger    the label owner's, which must have recorded a release of these runs: shown are the entries of its data set, and no others
         owner     also what only the owner may know; the page says so
         """
         if not folders:
@@ -46,10 +45,11 @@ class Report:
         if unused:
             names = ", ".join(str(p) for p, r in zip(releases, given.values(), strict=False) if r.checksum in unused)
             raise InputError(f"none of these runs was made from {names}.")
-        if ledger is not None:
-            runs = _with_ledger(runs, ledger)
-        for run in runs:
-            _check_certificate(run)
+        runs = [with_ledger(checked(run), ledger) for run in runs]
+        if ledger is not None and not any(run.ledger for run in runs):
+            raise InputError(
+                f"none of these runs' releases is recorded in the ledger {ledger}, or they are not here (--release)."
+            )
         return cls(tuple(_told_apart(runs)), owner)
 
     def html(self) -> str:
@@ -86,48 +86,22 @@ class Report:
 
 
 def _joined(runs: list[Run]) -> list[Run]:
-    """An audit of a model or release is shown with the run that it is of, where that is here too."""
+    """An audit is shown with the model that it is of, where that is here too; one of unknown model, with the only run of that release."""
     models = [run for run in runs if run.kind != "audit"]
     alone = []
     for audit in (run for run in runs if run.kind == "audit"):
-        of = next((i for i, run in enumerate(models) if set(audit.made_from) & set(run.made_from)), None)
-        if of is None:
+        same = [i for i, run in enumerate(models) if set(audit.made_from) & set(run.made_from)]
+        exact = [i for i in same if audit.model is not None and models[i].model == audit.model]
+        if not exact and (audit.model is not None or len(same) != 1):
             alone.append(audit)
             continue
+        of = (exact or same)[0]
         run = models[of]
         models[of] = replace(
             run, measured=(*run.measured, *audit.measured), violins=run.violins or audit.violins, starts=(*run.starts, *audit.starts),
-            notes=(*run.notes, *audit.notes),
+            notes=(*run.notes, *audit.notes), canaries=run.canaries or audit.canaries,
         ).with_releases({release.checksum: release for release in audit.releases})  # fmt: skip
     return [*models, *alone]
-
-
-def _with_ledger(runs: list[Run], path: Path) -> list[Run]:
-    known = Ledger(path, create=False).book().data_sets
-    if not any(run.data_set in known for run in runs):
-        names = ", ".join(sorted({str(run.data_set) for run in runs}))
-        raise InputError(f"the ledger {path} knows none of these runs' data sets ({names}).")
-    return [
-        replace(run, ledgers=(ledger_of(path, run.data_set),)) if run.data_set in known and run.data_set is not None else run
-        for run in runs
-    ]  # fmt: skip
-
-
-def _check_certificate(run: Run) -> None:
-    """A run's summary is a text file; what its release proves is computed from the release."""
-    if run.certificate is None or not run.releases:
-        return
-    stated = run.epsilon
-    if len(run.made_from) == 1:
-        proven = run.releases[0].certificate()["epsilon"]
-        fits = proven == stated
-    else:
-        parts = [release.certificate()["epsilon"] for release in run.releases]
-        fits = stated is None or all(part is not None and part <= stated for part in parts)
-    if not fits:
-        raise InputError(
-            f"{run.name} states another certificate than its release proves: its summary.json was altered."
-        )
 
 
 def _told_apart(runs: Sequence[Run]) -> list[Run]:

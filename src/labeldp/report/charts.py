@@ -13,7 +13,7 @@ from markupsafe import Markup
 from labeldp.audit.guesses import BINS, HIGHEST, Guesses, log_odds, smooth
 from labeldp.report.acting import ClassShare
 from labeldp.report.rounding import downward, upward
-from labeldp.report.runs import Measured, Run
+from labeldp.report.runs import Accuracy, Measured, Run
 from labeldp.report.svg import Drawing, Scale, ticks
 
 _TICKS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
@@ -173,8 +173,16 @@ def frontier(runs: Sequence[Run]) -> Markup | None:
                 drawing.line(at, y(a.low), at, y(a.high), f"curve {css}")
             drawing.circle(at, y(a.value), 5, f"fill {css}", f"{run.name}: {a.value:.2%}")
         drawing.line(at + 6, y(a.value), 312, level, "grid")
-        drawing.text(316, level + 4, names[run.name][:24] + ("" if run.epsilon else " (no ε)"), css)
+        drawing.text(316, level + 4, names[run.name][:20] + _marks(run, a), css)
     return drawing.markup()
+
+
+def _marks(run: Run, accuracy: Accuracy) -> str:
+    """What keeps a point from being compared with the others as it is."""
+    marks = ["no ε"] if not run.epsilon else []
+    marks += ["δ"] if run.certificate is not None and run.certificate["delta"] else []
+    marks += ["est."] if accuracy.how == "estimated" else []
+    return f" ({', '.join(marks)})" if marks else ""
 
 
 def _method(run: Run) -> str:

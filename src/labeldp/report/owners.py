@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.statement import statement
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.guesses import LOWEST, Guesses, canary_comparisons, count_guesses
 from labeldp.errors import InputError, LabelDPError
@@ -17,16 +14,9 @@ from labeldp.report.files import read_json
 _SHOWN = 200  # canaries that the owner's page lists
 
 
-def run_ledgers(path: Path, data_set: str | None) -> tuple[dict[str, Any], ...]:
-    """What an experiment's own ledger says of its data set, and of no other."""
-    if data_set is None or not path.exists():
-        return ()
-    return (ledger_of(path, data_set),)
-
-
-def ledger_of(path: Path, data_set: str) -> dict[str, Any]:
-    """Budget and releases of this data set alone: others are nobody's business here. Nothing in a ledger depends on labels."""
-    return statement(Ledger(path, create=False), data_set)
+def own_ledger(path: Path) -> Path | None:
+    """An experiment's own ledger, if the run directory has one."""
+    return path if path.is_file() else None
 
 
 def run_violins(folder: Path, owner: bool) -> tuple[Guesses | None, tuple[str, ...]]:
@@ -36,7 +26,7 @@ def run_violins(folder: Path, owner: bool) -> tuple[Guesses | None, tuple[str, .
     looking at true labels, only the owner sees it.
     """
     secrets = (folder / "canaries.npz", folder / "owner" / "planted" / "canaries.npz")
-    secret = next((path for path in secrets if path.exists()), None)
+    secret = next((path for path in secrets if path.is_file()), None)
     said = next(
         (p for p in (folder / "probabilities.npy", folder / "student-1" / "probabilities.npy") if p.exists()), None
     )
@@ -58,7 +48,7 @@ def run_violins(folder: Path, owner: bool) -> tuple[Guesses | None, tuple[str, .
 
 def canary_facts(path: Path) -> tuple[tuple[str, str], ...]:
     """Where the canaries are."""
-    if not path.exists():
+    if not path.is_file():
         return ()
     canaries = Canaries.load(path)
     names = canaries.rows if canaries.ids is None else canaries.ids

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from labeldp.report.reading import up_to
 from labeldp.report.rounding import downward, upward
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -23,7 +24,7 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"json": inline_json, "upward": upward, "downward": downward}
+    environment.filters |= {"json": inline_json, "upward": upward, "downward": downward, "up_to": up_to}
     return environment.get_template(template).render(policy=POLICY, asset=asset, **content)
 
 

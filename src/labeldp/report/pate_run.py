@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from labeldp.errors import InputError
+from labeldp.release.core import Release
 from labeldp.report.files import find_releases, read_json, read_lines, read_starts
-from labeldp.report.owners import pate_facts, run_ledgers, run_violins
+from labeldp.report.owners import own_ledger, pate_facts, run_violins
 from labeldp.report.rounding import upward
 from labeldp.report.runs import Accuracy, Measured, Run, who_sees
 from labeldp.report.training_run import audit_notes, read_confusion, tested
+
+HELD_OUT = "held-out.parquet"
 
 
 def read_pate(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
@@ -31,18 +35,26 @@ def read_pate(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         words = f"{of}, estimated from the released labels of {summary['held_out']['rows']:,} rows that neither teachers nor students saw"
         accuracies.append(Accuracy(float(estimated), *ends, "estimated", words))
     behind = (str(summary["release"]),)
+    held = summary.get("held_out")
+    judges = [Release.load(folder / HELD_OUT)] if held and (folder / HELD_OUT).is_file() else []
+    if held and not judges:
+        raise InputError(f"{folder} has lost its {HELD_OUT}, and with it what the rows in it paid.")
     data_set = config.get("data_set")
     facts = [
         ("Teachers", f"{summary['mechanism']['parameters']['teachers']:,}"),
         ("Questions", f"{summary['asked']:,} asked, {summary['answered']:,} answered"),
         ("Compute", f"{summary['teachers_flop']:.3g} FLOP for teachers, {summary['students_flop']:.3g} for students"),
     ]
-    if summary.get("held_out"):
-        held = summary["held_out"]
+    if summary["certificate"]["epsilon"] is not None:
+        stated = summary["certificate"]
+        facts.append(("Rows that teachers saw", f"pay ε = {upward(stated['epsilon'])} at δ = {stated['delta']:g}"))
+    for release in judges:
+        cost = release.certificate()["epsilon"]
+        paid = "no bounded ε" if cost is None else f"ε = {upward(cost)}"
         facts.append(
             (
-                "Held-out rows",
-                f"{held['rows']:,}, released by {held['mechanism']} at ε = {held['epsilon']:.6g}: this they pay, and nothing else",
+                "Rows held out",
+                f"{len(release):,}, released by {release.mechanism.name}: they pay {paid}, and nothing else",
             )
         )
     if "data_dependent" in summary:
@@ -55,12 +67,13 @@ def read_pate(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
     violins, why = run_violins(folder, owner)
     return Run(
         name=folder.resolve().name, kind="PATE", data_set=data_set, certificate=summary["certificate"], trust=summary["trust"],
-        insecure=summary["insecure"], mechanism="pate", made_from=behind,
+        insecure=summary["insecure"], mechanism="pate", release=behind[0],
+        trained_on=behind, made_from=behind, others=tuple(judges),
         class_names=tuple(config.get("label_names") or map(str, range(classes))), accuracies=tuple(accuracies),
         history=tuple((p.name, lines) for p in students if (lines := read_lines(p / "metrics.jsonl"))),
-        measured=tuple(Measured(who_sees(who), found) for who, found in summary.get("audit", {}).items()), violins=violins,
+        measured=tuple(Measured.of(who_sees(who), found) for who, found in summary.get("audit", {}).items()), violins=violins,
         confusion=read_confusion(students[0], classes) if students else None, facts=tuple(facts), starts=tuple(starts),
-        releases=tuple(find_releases(folder, starts, behind)), ledgers=run_ledgers(folder / "owner" / "labels.ledger", data_set),
+        releases=tuple(find_releases(folder, starts, behind)), own_ledger=own_ledger(folder / "owner" / "labels.ledger"),
         owner_facts=pate_facts(folder / "owner") if owner else (), notes=(*why, *audit_notes(summary)),
         seed=config.get("recipe", {}).get("seed"),
     )  # fmt: skip

@@ -33,7 +33,7 @@ def read_run(folder: Path, *, owner: bool = False) -> Run:
         if "epsilon_low" in summary:
             return read_repeated(folder, summary)
         return read_training(folder, summary, owner)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

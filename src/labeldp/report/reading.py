@@ -20,12 +20,17 @@ def best_guess(before: float, epsilon: float) -> float:
 def condition(certificate: dict[str, Any]) -> str:
     """What is to be said before the bound; nothing for a pure ε.
 
-    (ε, δ) does not bound the odds of every outcome. But laws that are (ε, δ)-close, each to each, are within δ of laws that are ε-close
-    (Dwork, Rothblum, Vadhan 2010), so that but for an event of that probability one may think of the latter.
+    (ε, δ) does not bound the odds of every outcome. But for one guess and one belief about the others there are two laws, "it is so" and
+    "it is not", which are (ε, δ)-close, and such a *pair* is within δ of a pair that is ε-close (Dwork, Rothblum, Vadhan 2010). For all
+    guesses at once that would not be so: see docs/concepts/inference.md.
     """
     if not certificate["delta"]:
         return ""
-    return (
-        f"But for an event of probability at most {certificate['delta']:g} (δ), what was released could have been drawn by a mechanism "
-        "for which this holds: "
-    )
+    return f"For any one such guess, and but for an event of probability at most {certificate['delta']:g} (δ): "
+
+
+def up_to(share: float) -> str:
+    """A share in percent, never less than it is: what is bounded must not look better."""
+    if share >= 0.999:
+        return "over 99.9%" if share < 1 else "100%"
+    return f"{math.ceil(1000 * share) / 10:.1f}%"

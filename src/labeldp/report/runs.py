@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from labeldp.audit.guesses import Guesses
@@ -28,12 +31,27 @@ class Accuracy:
         }
 
 
+_RESULT: dict[str, Callable[[Any], Any]] = {
+    "epsilon_low": float, "guesses": int, "correct": int, "abstained": int, "canaries": int, "candidates": int, "confidence": float,
+    "method": str, "assumption": str,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Measured:
     """An audit's result, and by whom the guesses were made."""
 
     who: str
     result: dict[str, Any]
+
+    @classmethod
+    def of(cls, who: str, said: dict[str, Any]) -> Measured:
+        """From a file, of which every number is one. (Null stands for infinity.)"""
+        typed = {name: None if said[name] is None else kind(said[name]) for name, kind in _RESULT.items()}
+        if any(isinstance(value, float) and not math.isfinite(value) for value in typed.values()):
+            raise ValueError
+        high = said["epsilon_high"]
+        return cls(who, {**said, **typed, "epsilon_high": None if high is None else float(high)})
 
     @property
     def low(self) -> float:
@@ -62,7 +80,13 @@ class Run:
     trust: str | None
     insecure: str | None
     mechanism: str | None
-    made_from: tuple[str, ...] = ()  # checksums of the releases behind the model
+    release: str | None = None  # the checksum of what was trained on; of joined releases, theirs together
+    trained_on: tuple[str, ...] = ()  # the releases that were trained on, and all that are behind them
+    made_from: tuple[str, ...] = ()
+    checked: bool = False  # the certificate was computed from the releases, not read
+    model: str | None = None  # a digest
+    canaries: int | None = None  # planted labels in the releases, as far as these files know
+    canary_share: float | None = None
     class_names: tuple[str, ...] = ()
     accuracies: tuple[Accuracy, ...] = ()
     commonest: float | None = None
@@ -73,7 +97,9 @@ class Run:
     facts: tuple[tuple[str, str], ...] = ()
     starts: tuple[dict[str, Any], ...] = ()
     releases: tuple[Release, ...] = ()
-    ledgers: tuple[dict[str, Any], ...] = ()
+    others: tuple[Release, ...] = ()  # of other rows, which judged
+    own_ledger: Path | None = None
+    ledger: dict[str, Any] | None = None
     owner_facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     seed: int | None = None
@@ -83,6 +109,13 @@ class Run:
         found = [given[one] for one in self.made_from if one in given]
         known = {release.checksum: release for release in (*self.releases, *found)}
         return replace(self, releases=tuple(known.values()))
+
+    def share_planted(self) -> float:
+        """The share of the released labels that were planted, as far as these files know."""
+        if self.canary_share:
+            return self.canary_share
+        rows = sum(len(release) for release in self.releases)
+        return (self.canaries or 0) / rows if rows else 0.0
 
     @property
     def epsilon(self) -> float | None:
@@ -101,6 +134,7 @@ class Run:
             "kind": self.kind,
             "data_set": self.data_set,
             "certificate": self.certificate,
+            "checked": self.checked,
             "trust": self.trust,
             "insecure": self.insecure,
             "accuracies": [accuracy.to_json() for accuracy in self.accuracies],

@@ -6,16 +6,21 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from labeldp.errors import InputError
-from labeldp.report.files import find_releases, finite, read_json, read_lines, read_starts
-from labeldp.report.owners import canary_facts, run_ledgers, run_violins
+from labeldp.provenance import model_digest
+from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts
+from labeldp.report.owners import canary_facts, own_ledger, run_violins
 from labeldp.report.runs import Accuracy, Measured, Run, who_sees
 
 
 def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
     """A model and the releases that it was trained from; in stages, or at once."""
     config, starts = read_json(folder / "config.json") or {}, read_starts(folder)
-    behind = tuple(summary.get("releases") or [summary["release"]])
+    behind = tuple(map(str, summary.get("releases") or [summary["release"]]))
+    parts = len(summary["mechanism"]["parameters"]["parts"]) if summary["mechanism"]["name"] == "joint" else 1
+    audits = {who: Measured.of(who_sees(who), found) for who, found in summary.get("audit", {}).items()}
     stages = sorted(folder.glob("stage-*"), key=lambda p: p.name)
     history = [(f"stage {i}", read_lines(p / "metrics.jsonl")) for i, p in enumerate(stages, start=1)]
     history.append((f"stage {len(stages) + 1}" if stages else "training", read_lines(folder / "metrics.jsonl")))
@@ -29,18 +34,23 @@ def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         trust=summary["trust"],
         insecure=summary["insecure"],
         mechanism=_mechanism(summary["mechanism"]),
+        release=str(summary["release"]),
+        trained_on=behind[:parts],
         made_from=behind,
+        model=model_digest(folder),
+        canaries=max((found.result["canaries"] for found in audits.values()), default=None),
+        canary_share=finite(config.get("canary_share")),
         class_names=tuple(config.get("label_names") or map(str, range(classes))),
         accuracies=_accuracies(summary),
         commonest=finite(summary.get("commonest_class_estimated")),
         history=tuple(entry for entry in history if entry[1]),
-        measured=tuple(Measured(who_sees(who), found) for who, found in summary.get("audit", {}).items()),
+        measured=tuple(audits.values()),
         violins=violins,
         confusion=read_confusion(folder, classes),
         facts=(*_chosen(folder), *_facts(summary, config)),
         starts=tuple(starts),
         releases=tuple(find_releases(folder, starts, behind)),
-        ledgers=run_ledgers(folder / "labels.ledger", config.get("data_set")),
+        own_ledger=own_ledger(folder / "labels.ledger"),
         owner_facts=canary_facts(folder / "canaries.npz") if owner else (),
         notes=(*why, *audit_notes(summary)),
         seed=config.get("recipe", {}).get("seed"),
@@ -50,14 +60,14 @@ def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
 def _accuracies(summary: dict[str, Any]) -> tuple[Accuracy, ...]:
     found = []
     if summary.get("accuracy_test") is not None:
-        found.append(tested(float(summary["accuracy_test"]), int(summary.get("rows_tested") or 0)))
+        found.append(tested(number(summary["accuracy_test"]), int(summary.get("rows_tested") or 0)))
     if summary.get("accuracy_estimated") is not None:
         low, high = summary["interval_95"]
         how = "rows held out"
         if "folds" in summary:
             how = f"rows, each judging a model that was trained without it ({summary['folds']} folds)"
         words = f"estimated from the released labels of {summary['rows_judged']:,} {how}, corrected for the noise"
-        found.append(Accuracy(float(summary["accuracy_estimated"]), float(low), float(high), "estimated", words))
+        found.append(Accuracy(number(summary["accuracy_estimated"]), number(low), number(high), "estimated", words))
     return tuple(found)
 
 
@@ -98,7 +108,7 @@ def _chosen(folder: Path) -> tuple[tuple[str, str], ...]:
     options = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in said["options"].items())
     score = f"{said['score']:.2%} ± {said['score_deviation']:.2%} on {said['scoring_rows']:,} rows: the best of several, so too high"
     return (
-        ("Chosen", f"{options} (candidate {said['candidate']} of {said['candidates']})"),
+        ("Chosen", f"{options} (candidate {said['candidate']}, counted from 0, of {said['candidates']})"),
         ("Its noisy score", score),
     )
 
@@ -113,10 +123,10 @@ def read_confusion(folder: Path, classes: int) -> dict[str, Any] | None:
     found = read_json(folder / "confusion.json")
     if found is None:
         return None
-    tables = [found["shares"], found["standard_errors"]]
-    if any(len(table) != classes or any(len(row) != classes for row in table) for table in tables):
+    tables = [np.array(found[name], dtype=np.float64) for name in ("shares", "standard_errors")]
+    if any(table.shape != (classes, classes) or not np.isfinite(table).all() for table in tables):
         raise InputError(f"{folder / 'confusion.json'} is of another number of classes than the run.")
-    return found
+    return {"shares": tables[0].tolist(), "standard_errors": tables[1].tolist()}
 
 
 def _mechanism(said: dict[str, Any]) -> str:

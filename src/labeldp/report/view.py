@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from markupsafe import Markup
@@ -29,9 +31,9 @@ class Acted:
     more_classes: int
 
     @classmethod
-    def of(cls, release: Release) -> Acted:
+    def of(cls, release: Release, planted: float) -> Acted:
         """Look at it."""
-        found = acting(release)
+        found = acting(release, planted)
         shown = sorted(found.shares, key=lambda s: -s.released)[:_BARS] if len(found.shares) > _BARS else found.shares
         return cls(release, found, charts.balance(shown) if shown else None, len(found.shares) - len(shown))
 
@@ -47,6 +49,7 @@ class View:
     selecting: Markup | None
     violin: Markup | None
     acted: tuple[Acted, ...]
+    planted: float
     missing: tuple[str, ...]
     cap: dict[str, Any] | None
     more_to_come: bool  # the owner's cap leaves room for further releases
@@ -65,6 +68,7 @@ class View:
         measured = [m for m in run.measured if math.isfinite(m.low)]
         epsilon = run.epsilon
         have = {release.checksum for release in run.releases}
+        planted = run.share_planted()
         return cls(
             run=run,
             anchor=f"run-{number}",
@@ -72,7 +76,8 @@ class View:
             loss=charts.curves(run.history, "loss", "Training loss"),
             selecting=charts.curves(run.history, "accuracy_selecting", "Accuracy by which an epoch was chosen", percent=True),
             violin=charts.violin(run.violins) if run.violins is not None else None,
-            acted=tuple(map(Acted.of, run.releases)),
+            acted=tuple(Acted.of(release, planted) for release in (*run.releases, *run.others)),
+            planted=planted,
             missing=tuple(one for one in run.made_from if one not in have),
             cap=cap,
             more_to_come=cap is not None and epsilon is not None and cap["epsilon"] > epsilon * (1 + 1e-6),
@@ -87,15 +92,15 @@ class View:
 
 
 def _cap(run: Run) -> dict[str, Any] | None:
-    """What its owner promises for all releases of the data set together, by the ledger or else by the newest release."""
-    for ledger in run.ledgers:
-        for data_set in ledger["data_sets"]:
-            if data_set["publishable"] is not None:
-                return dict(data_set["publishable"])
-    promised = [
-        release.header["budget"]["publishable"] for release in sorted(run.releases, key=lambda r: r.header["made"])
-    ]
-    return dict(promised[-1]) if promised and promised[-1] is not None and run.insecure is None else None
+    """What its owner promises for all releases of the data set together: by the ledger, or else by the newest release, on its day."""
+    if run.ledger is not None:
+        promised = run.ledger["data_sets"][0]["publishable"]
+        return None if promised is None else {**promised, "when": "by the ledger"}
+    newest = max(run.releases, key=lambda release: str(release.header["made"]), default=None)
+    promised = newest.header["budget"]["publishable"] if newest is not None else None
+    if newest is None or promised is None or run.insecure is not None:
+        return None
+    return {**promised, "when": f"as promised on {str(newest.header['made'])[:10]}"}
 
 
 def _matrix(run: Run) -> tuple[tuple[str, tuple[dict[str, Any], ...]], ...]:
@@ -138,4 +143,20 @@ def _start(said: dict[str, Any]) -> dict[str, Any]:
         machine = machine_line(said["machine"])
     except (KeyError, TypeError):
         machine = "machine unknown"
-    return {"command": said["command"], "day": said.get("day"), "labeldp": said.get("labeldp"), "machine": machine}
+    return {
+        "command": _shown(said["command"]),
+        "day": said.get("day"),
+        "labeldp": said.get("labeldp"),
+        "machine": machine,
+    }
+
+
+def _shown(command: str | None) -> str | None:
+    """A command as it was typed, but for the places of files on somebody's disk."""
+    if command is None:
+        return None
+    try:
+        words = shlex.split(str(command))
+    except ValueError:
+        return str(command)
+    return " ".join("…/" + PurePath(word).name if word.startswith(("/", "~")) else shlex.quote(word) for word in words)

@@ -13,6 +13,7 @@ starts.json           the commands that made all this, with versions and machine
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -127,7 +128,13 @@ class RunFolder:
         promise = {name: summary.get(name) for name in ("certificate", "insecure", "release", "releases", "judge")}
         config = self.config()
         # Which rows the run held out: a later stage must hold them out too, or they would judge a model that they shaped.
-        return {**promise, "seed": config["recipe"]["seed"], "holdout": config["holdout"], "select": config["select"]}
+        return {
+            **promise,
+            "model": provenance.model_digest(self.path),
+            "seed": config["recipe"]["seed"],
+            "holdout": config["holdout"],
+            "select": config["select"],
+        }
 
     def write(self, name: str, data: dict[str, Any], *, private: bool = False) -> None:
         """A JSON file, in one step."""
@@ -140,7 +147,8 @@ class RunFolder:
         Not `dated` where it follows work on private labels, as under central trust: teachers; runs of which nobody may know how many
         there were.
         """
-        now = {**provenance.start(dated=dated), "releases": [str(path) for path in releases]}
+        # Relative to the run: both may be moved together, and nobody's home directory goes along.
+        now = {**provenance.start(dated=dated), "releases": [os.path.relpath(path, self.path) for path in releases]}
         before = [start for start in self.starts() if start["command"] is None or start["command"] != now["command"]]
         self.write("starts.json", {"starts": [*before, now]})
 

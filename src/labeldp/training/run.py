@@ -109,7 +109,8 @@ def _commonest(job: Job, rows: int = 20_000) -> float | None:
         shares = estimate_class_shares(job.release.mechanism, sample)
     except InputError:
         return None
-    return min(1.0, max(0.0, *(share.accuracy for share in shares)))
+    classes = job.release.mechanism.num_classes
+    return min(1.0, max(0.0, *(share.without_canaries(job.canary_share, classes).accuracy for share in shares)))
 
 
 def guessed(trainer: Trainer, features: torch.Tensor, rows: Rows) -> Rows:

@@ -3,7 +3,8 @@
 for (const card of document.querySelectorAll(".reading")) {
   const epsilon = Number(card.dataset.epsilon);
   const slider = card.querySelector("input");
-  const say = (share) => (share > 0.9995 && share < 1 ? "over 99.9%" : (100 * share).toFixed(1) + "%");
+  // never less than it is: what is bounded must not look better
+  const say = (share) => (share >= 0.999 ? (share < 1 ? "over 99.9%" : "100%") : (Math.ceil(1000 * share) / 10).toFixed(1) + "%");
   const show = () => {
     const p = Number(slider.value) / 100;
     // p·e^ε / (1 − p + p·e^ε), in a form that cannot overflow

@@ -1,0 +1,93 @@
+"""What the releases behind a run prove, computed from the files: a summary is a text that anybody can edit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.statement import statement
+from labeldp.errors import InputError, LabelDPError
+from labeldp.release.core import Release
+from labeldp.release.joint import join_releases
+from labeldp.report.runs import Run
+
+
+def checked(run: Run) -> Run:
+    """The run, if its releases are here and say what it says; left unchecked, if they are not; refused if they differ."""
+    here = {release.checksum: release for release in run.releases}
+    if run.certificate is None or run.release is None or any(one not in here for one in run.trained_on):
+        return replace(run, certificate=None if run.certificate is None else _plausible(run.certificate, run.name))
+    whole = join_releases([here[one] for one in run.trained_on])
+    if whole.checksum != run.release:
+        raise InputError(f"{run.name} was trained on other releases than it names: its summary.json was altered.")
+    proven = (whole.certificate(), whole.mechanism.trust, whole.insecure)
+    if (run.certificate, run.trust, run.insecure) != proven:
+        raise InputError(
+            f"{run.name} states another certificate than its release proves: its summary.json was altered."
+        )
+    if run.data_set != whole.data_set or run.class_names != whole.class_names:
+        raise InputError(
+            f"{run.name} names another data set, or other classes, than its release: its config.json was altered."
+        )
+    return with_others(replace(run, checked=True), whole)
+
+
+def with_others(run: Run, first: Release) -> Run:
+    """What held-out rows of PATE pay counts too: they made the page's accuracy, and every label is to have what the page says."""
+    certificate = dict(run.certificate or {})
+    for other in run.others:
+        if other.data_set == first.data_set and np.isin(other.ids, first.ids).any():
+            raise InputError(f"{run.name} holds out rows that its teachers saw: they have paid twice.")
+        theirs = other.certificate()
+        if theirs["epsilon"] is None or certificate["epsilon"] is None:
+            return replace(
+                run,
+                certificate=theirs if theirs["epsilon"] is None else certificate,
+                insecure=run.insecure or other.insecure,
+            )
+        certificate |= {name: max(certificate[name], theirs[name]) for name in ("epsilon", "delta")}
+    return replace(run, certificate=certificate)
+
+
+def ledger_for(run: Run, path: Path) -> dict[str, Any] | None:
+    """Budget and releases of this run's data set, and of no other, where one of its releases is recorded in this very ledger."""
+    ledger = Ledger(path, create=False)
+    book = ledger.book()
+    names = set()
+    for release in (*run.releases, *run.others):
+        said = release.header["ledger"]
+        record = book.releases.get(said["entry"])
+        if said["id"] == book.ledger and record is not None and record.checksum == release.checksum:
+            names.add(record.data_set)
+    return statement(ledger, names.pop()) if len(names) == 1 else None
+
+
+def with_ledger(run: Run, path: Path | None) -> Run:
+    """With its ledger's entries: the owner's, or, where none is named, an experiment's own. A foreign one is passed over."""
+    if path is not None:
+        return replace(run, ledger=ledger_for(run, path))
+    if run.own_ledger is None:
+        return run
+    try:
+        return replace(run, ledger=ledger_for(run, run.own_ledger))
+    except LabelDPError:
+        return run
+
+
+def _plausible(certificate: dict[str, Any], name: str) -> dict[str, Any]:
+    """What no release is there to prove must at least be a certificate."""
+    said = certificate if isinstance(certificate, dict) else {}
+    epsilon, delta = said.get("epsilon", math.nan), said.get("delta")
+    known = epsilon is None or (_number(epsilon) and epsilon >= 0 and _number(delta) and 0 <= delta < 1)
+    if not known:
+        raise InputError(f"the certificate in {name} is none: its summary.json is damaged.")
+    return {**certificate, "reason": certificate.get("reason")}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
