@@ -304,14 +304,46 @@ def test_plant_release_audit(tmp_path, cli):
         assert message in err
 
 
-def test_canaries_of_another_planting_are_suspected():
-    """Nothing in a release says which canaries it has; but guesses no better than chance at ε = 3 look wrong."""
-    mechanism = calibrate("subset", epsilon=3, num_classes=10)
-    canaries, release = planted(mechanism, 2, 0)
-    others, _ = planted(mechanism, 2, 1)
-    assert audit(None, canaries, release=release).warnings == ()
-    (warning,) = audit(None, others, release=release).warnings
-    assert "planted in *this* release" in warning
+@pytest.mark.parametrize("candidates", [2, 10])
+@pytest.mark.parametrize("name", ["response", "subset", "unary", "laplace", "gaussian"])
+def test_canaries_of_another_planting_are_refused(name, candidates):
+    """Nothing in a release says which canaries it has; but what it says of their labels does. Right ones pass but once in 1e9."""
+    mechanism = calibrate(name, epsilon=6, num_classes=10, delta=1e-5)
+    canaries, release = planted(mechanism, candidates, 0)
+    others, _ = planted(mechanism, candidates, 1)
+    assert audit(None, canaries, release=release, delta=mechanism.guarantee().delta).warnings == ()
+    with pytest.raises(InputError, match="not planted in this release"):
+        audit(None, others, release=release, delta=mechanism.guarantee().delta)
+
+
+def test_the_law_of_planted_labels():
+    """z of the statistic, over 200 plantings: standard normal, so that 6 deviations are what they seem."""
+    mechanism = calibrate("subset", epsilon=1, num_classes=10)
+    found = []
+    for seed in range(200):
+        canaries, release = planted(mechanism, 4, seed, count=200, rows=400)
+        weights = np.exp(np.take_along_axis(release.evidence(canaries.rows), canaries.candidates, axis=1).astype(float))
+        weights /= weights.sum(axis=1, keepdims=True)
+        mean, square = (weights**2).sum(axis=1), (weights**3).sum(axis=1)
+        said = weights[canaries.candidates == canaries.planted[:, None]]
+        found.append((said.sum() - mean.sum()) / np.sqrt((square - mean**2).sum()))
+    assert abs(np.mean(found)) < 6 / np.sqrt(200)  # beyond with probability 2e-9
+    assert 0.7 < np.std(found) < 1.35  # 6 standard errors of a standard deviation of 200
+
+
+def test_a_few_doubtful_canaries_are_warned_of():
+    """Too few to refuse: what they would show if they were right is between 4 and 6 deviations away."""
+    mechanism = calibrate("response", epsilon=2, num_classes=2)
+    for count in range(10, 100, 2):
+        others, _ = planted(mechanism, 2, 1, count=count)
+        _, release = planted(mechanism, 2, 0, count=count)
+        try:
+            notes = audit(None, others, release=release).warnings
+        except InputError:
+            break
+        if any("planted in *this* release" in note for note in notes):
+            return
+    pytest.fail("refused before it was doubted, or neither")
 
 
 def test_every_attack_is_named():

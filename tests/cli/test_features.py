@@ -22,7 +22,9 @@ def visits(desk, rows, name="visits.csv", header="visit,page,age,day,country,bou
 def test_what_became_of_each_column_is_said(desk):
     path = visits(desk, range(100))
     done = desk.run("features", path, "--label", "bought", "--id", "visit", "--out", desk.outs / "x.parquet")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0
+    assert done.err.startswith("warning: what is missing becomes a feature, of 'age'")
+    assert done.err.count("\n") == 1
     became = {column: done.fact(column).strip() for column in ("visit", "bought", "page", "age", "day", "country")}
     assert became == {
         "visit": "names the rows: kept as it is",
@@ -49,6 +51,8 @@ def test_json_says_the_same(desk):
     assert done.json["encoding"]["labels"] == ["bought"]
     assert done.json["warnings"] == [
         "column 'bought_on' has the label's name in its own: does it give the label away?",
+        "what is missing becomes a feature, of 'age': a column that is filled in only after the outcome gives the label away. Name such a "
+        "one as --label too, and it is not read.",
         ORDER,
     ]
     assert f"warning: {done.json['warnings'][0]}" in done.err

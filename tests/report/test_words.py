@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from labeldp import RandomizedResponse
 from labeldp.report.reading import best_guess, condition, up_to
-from labeldp.report.rounding import downward, upward
+from labeldp.wording import downward, upward
 
 
 @given(st.floats(1e-9, 1e9))

@@ -256,7 +256,7 @@ def _over_budget(data_set: DataSet, request: Request) -> str | None:
         options.append(f"--budget-gaussian {_few_digits(epsilon)} --budget-delta {delta:g}")
     return (
         f"the budget of {data_set.name!r} is {describe_caps(data_set.caps)}; {describe_caps(spent)} of it is spent on these rows, "
-        f"and this release costs {describe_caps(request.cost)}. To promise less than before, on the record: "
+        f"and this release costs {describe_caps(request.cost)}. To weaken the promise, on the record: "
         f"{' '.join(options)} --raise-budget."
     )
 

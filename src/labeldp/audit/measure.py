@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 
@@ -16,6 +15,7 @@ from labeldp.audit.gaussian_bound import gaussian_one_run
 from labeldp.audit.guesses import canary_comparisons, papers_comparisons
 from labeldp.audit.paper import FEW, FewCanariesWarning, few_canaries, paper_interval
 from labeldp.audit.places import places_in_release
+from labeldp.audit.planted_here import check_planted_here
 from labeldp.audit.result import GAUSSIAN, ONE_RUN, PAPER, AuditResult, Look
 from labeldp.audit.scores import by_row_number, checked_probabilities
 from labeldp.audit.thresholds import Bonferroni, ThresholdBound, ThresholdStrategy
@@ -71,6 +71,7 @@ def audit(
         notes += _strangers(tried, method, from_release)
     if release is not None:
         released = places_in_release(release, canaries)
+        notes += check_planted_here(release, canaries, released)
         tried.append((ReleaseAttack(release), released))
         if (missing := int((released < 0).sum())) > 0:
             notes.append(f"{missing:,} of {len(canaries):,} canaries are not in this release.")
@@ -87,11 +88,6 @@ def audit(
     looks = [(attack.name, _looked(attack, at, canaries, thresholds, delta, alpha, bound)) for attack, at in tried]
     name, best = max(looks, key=lambda look: (look[1].epsilon, look[1].guesses))
     secure = release.guarantee if release is not None and from_release is not False else None
-    if secure is not None and secure.epsilon >= 1 and _like_chance(dict(looks)["release"], canaries):
-        notes.append(
-            "who sees this release guesses no better than by chance, though its ε would let them: were these canaries planted in *this* "
-            "release? A release does not say."
-        )
     return AuditResult(
         epsilon_low=best.epsilon,
         epsilon_high=None,
@@ -218,13 +214,6 @@ def _placed(table: npt.NDArray[np.float64] | None, canaries: Canaries, places: N
 def promised_delta(release: Release) -> float:
     """The δ of the release's certificate; 0 where ε is pure."""
     return 0.0 if isinstance(release.mechanism, NoPrivacy) else release.mechanism.guarantee().delta
-
-
-def _like_chance(look: ThresholdBound, canaries: Canaries) -> bool:
-    """Whether a fair number of guesses is right within two standard errors of 1/K, or less."""
-    chance = 1 / canaries.candidates.shape[1]
-    error = math.sqrt(chance * (1 - chance) / max(look.guesses, 1))
-    return look.guesses >= 100 and look.correct / look.guesses <= chance + 2 * error
 
 
 def _warnings(canaries: Canaries) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.audit.guesses import Comparisons
+from labeldp.wording import downward, upward
 
 ONE_RUN = "none: only that each planted label was a fair draw (Steinke et al. 2023)"
 PAPER = "independence of the canaries' guesses, and a normal mean; thresholds and sign not paid for: no proven bound"
@@ -66,7 +67,7 @@ class AuditResult:
             what = f"{self.epsilon_low:.4g} to {_text(self.epsilon_high)} ({percent(self.confidence)} interval of the paper)"
         else:
             at = f" at δ = {self.delta:g}" if self.delta else ""
-            what = f"≥ {self.epsilon_low:.4g}{at} ({percent(self.confidence)} confidence, {self.method})"
+            what = f"≥ {downward(self.epsilon_low)}{at} ({percent(self.confidence)} confidence, {self.method})"
         lines = [
             f"measured ε {what}",
             f"{self.correct:,} of {self.guesses:,} guesses right, {self.abstained:,} abstained; {self.canaries:,} "
@@ -75,12 +76,12 @@ class AuditResult:
         ]
         if len(self.looks) > 1:
             shares = f"{percent(1 - self.confidence)} shared by {len(self.looks)} attacks"
-            each = "; ".join(f"{look.attack} ≥ {look.epsilon_low:.4g}" for look in self.looks)
+            each = "; ".join(f"{look.attack} ≥ {downward(look.epsilon_low)}" for look in self.looks)
             lines.append(f"each attack: {each} ({shares})")
         if self.certificate is not None:
             above = f", WHICH IS LESS: chance does that in {percent(1 - self.confidence)} of audits; if fresh canaries do it too, report it"
             lines.append(
-                f"certificate ε ≤ {self.certificate:.4g}" + (above if self.epsilon_low > self.certificate else "")
+                f"certificate ε ≤ {upward(self.certificate)}" + (above if self.epsilon_low > self.certificate else "")
             )
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 

@@ -65,19 +65,21 @@ def predict(
     with Progress(f"predicting {len(read.ids):,} rows"):
         values = run(folder, read.ordered(config.get("columns", ())), Machine(device), model)
     promise = RunFolder(folder).promise()
-    write_scores(out, read.ids, values, {**promise, "named": read.named})
+    names = config["label_names"] or [str(number) for number in range(config["num_classes"])]
+    write_scores(out, read.ids, values, {**promise, "named": read.named, "classes": names})
     if json:
         print_json(
             {
                 "out": str(out),
                 "rows": len(read.ids),
-                "classes": config["num_classes"],
+                "classes": names,
                 "named": read.named,
                 **promise,
             }
         )
         return
-    typer.echo(f"{out}: probabilities of {len(read.ids):,} rows")
+    order = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    typer.echo(f"{out}: probabilities of {len(read.ids):,} rows, of the classes {order}, in this order")
 
 
 def evaluate(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from labeldp.wording import upward
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -79,7 +81,7 @@ def guarantee_text(certificate: dict[str, Any], of: str = "file") -> str:
     pure = "pure" if not certificate["delta"] else f"δ = {certificate['delta']:g}"
     given = f"; given {certificate['given']}" if "given" in certificate else ""
     alone = of if of.startswith("these") else f"this {of} alone"
-    return f"ε = {number(certificate['epsilon'])} ({pure}) for {alone}; neighbours differ in one label{given}"
+    return f"ε = {upward(certificate['epsilon'], 6)} ({pure}) for {alone}; neighbours differ in one label{given}"
 
 
 def cost_text(done: dict[str, Any], now: str = "charged now") -> str:

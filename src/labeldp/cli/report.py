@@ -27,6 +27,13 @@ def command(
 
     report = Report.of(runs, releases=releases or (), ledger=ledger, owner=owner)
     size = report.save(out)
+    for run in report.runs:
+        if run.certificate is not None and not run.checked and run.made_from:
+            typer.echo(
+                f"warning: a release of {run.name} is not where the run found it, so its certificate is not checked, and what the noise did is "
+                "not shown; name it (--release).",
+                err=True,
+            )
     if owner:
         typer.echo(f"{out} is for the label owner alone: do not hand it over.", err=True)
     if json:

@@ -328,13 +328,14 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     facts.append(("compute", f"{summary['train_flop']:.3g} FLOP, {summary['seconds']:.1f} s, {where}"))
     if "audit" in summary:
         from labeldp.audit.result import percent
+        from labeldp.wording import downward
 
         for who in ("model", "release"):
             found = summary["audit"][who]
             facts.append(
                 (
                     f"audit: {who}",
-                    f"ε ≥ {found['epsilon_low']:.4g} ({found['correct']:,} of {found['guesses']:,} guesses right, {percent(found['confidence'])} confidence)",
+                    f"ε ≥ {downward(found['epsilon_low'])} ({found['correct']:,} of {found['guesses']:,} guesses right, {percent(found['confidence'])} confidence)",
                 )
             )
     if summary["insecure"]:

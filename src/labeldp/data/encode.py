@@ -109,6 +109,9 @@ class Encoding:
         table = pa.Table.from_batches(list(self.apply(path)))
         if self.id is not None:
             table = table.sort_by(self.id)
+            names = table.column(self.id)
+            if pc.count_distinct(names).as_py() != len(names):
+                raise InputError(f"ids repeat in column {self.id!r} of {path}: each row needs one of its own.")
         kept = json.dumps(self.to_json(), ensure_ascii=False).encode()
         table = table.replace_schema_metadata({_KEY: kept})
         place_file(out, lambda file: pq.write_table(table, file, row_group_size=1 << 16))
@@ -155,7 +158,18 @@ class Encoding:
                 for column in self.columns
                 if column.outputs and any(_names(column.name, label) for label in self.labels)
             ),
+            *self._gaps(),
             *([ORDER] if self.id is None and self.labels else []),
+        ]
+
+    def _gaps(self) -> list[str]:
+        gaps = [column.name for column in self.columns if column.outputs and column.missing]
+        if not gaps or not self.labels:
+            return []
+        named = ", ".join(repr(name) for name in gaps[:8])
+        return [
+            f"what is missing becomes a feature, of {named}: a column that is filled in only after the outcome gives the label away. Name "
+            "such a one as --label too, and it is not read."
         ]
 
 
@@ -178,7 +192,10 @@ def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> 
             alike = [name for name in table.columns if name.strip().casefold() == unknown.strip().casefold()]
             hint = f"did you mean {alike[0]!r}?" if alike else f"`head -n 1 {table.path}` shows what it has."
             raise InputError(f"{table.path} has no column {unknown!r} in its first line; {hint}")
-        raise InputError(f"{table.path} has no column {unknown!r}; its columns are {', '.join(table.columns)}.")
+        no_label = " If it has no secret column, say --no-label." if unknown in labels else ""
+        raise InputError(
+            f"{table.path} has no column {unknown!r}; its columns are {', '.join(table.columns)}.{no_label}"
+        )
     if id_column in labels:
         raise InputError(f"{id_column!r} cannot be the label and the id at once: ids are public.")
 

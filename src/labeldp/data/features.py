@@ -49,7 +49,7 @@ class Features:
             extra = [name for name in self.columns if name not in columns]
             raise InputError(
                 f"the model was trained on other columns: missing here {', '.join(missing[:8]) or 'none'}, new here "
-                f"{', '.join(extra[:8]) or 'none'}."
+                f"{', '.join(extra[:8]) or 'none'}. (`labeldp features --like` encodes new rows as the first ones were.)"
             )
         return np.asarray(self.values[:, [self.columns.index(name) for name in columns]])
 
@@ -172,7 +172,9 @@ def _numbers(path: Path, batch: Any, names: list[str], *, text: bool) -> npt.NDA
             columns.append(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         except pa.ArrowException:
             kind = "text" if text else str(column.type)
-            raise InputError(f"column {name!r} of {path} holds {kind}, not numbers; encode or leave it out.") from None
+            raise InputError(
+                f"column {name!r} of {path} holds {kind}, not numbers. `labeldp features` encodes it; if it names rows, say --id {name}."
+            ) from None
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
         return np.stack(columns, axis=1).astype(np.float32)
 

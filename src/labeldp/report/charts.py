@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from labeldp.audit.guesses import BINS, HIGHEST, Guesses, log_odds, smooth
 from labeldp.report.acting import ClassShare
-from labeldp.report.rounding import downward, upward
 from labeldp.report.runs import Accuracy, Measured, Run
 from labeldp.report.svg import Drawing, Scale, ticks
+from labeldp.wording import downward, upward
 
 _TICKS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 _POINTS = 150  # of a curve or of one side of a violin: more nobody sees

@@ -82,12 +82,11 @@ def with_ledger(run: Run, path: Path | None) -> Run:
 def _plausible(certificate: dict[str, Any], name: str) -> dict[str, Any]:
     """What no release is there to prove must at least be a certificate."""
     said = certificate if isinstance(certificate, dict) else {}
-    epsilon, delta = said.get("epsilon", math.nan), said.get("delta")
-    known = epsilon is None or (_number(epsilon) and epsilon >= 0 and _number(delta) and 0 <= delta < 1)
-    if not known:
+    known = "epsilon" in said and said["epsilon"] is None
+    if not known and not (_within(said.get("epsilon"), math.inf) and _within(said.get("delta"), 1)):
         raise InputError(f"the certificate in {name} is none: its summary.json is damaged.")
-    return {**certificate, "reason": certificate.get("reason")}
+    return {**said, "reason": said.get("reason")}
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def _within(value: Any, limit: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < limit

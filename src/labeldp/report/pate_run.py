@@ -9,9 +9,9 @@ from labeldp.errors import InputError
 from labeldp.release.core import Release
 from labeldp.report.files import find_releases, read_json, read_lines, read_starts
 from labeldp.report.owners import own_ledger, pate_facts, run_violins
-from labeldp.report.rounding import upward
 from labeldp.report.runs import Accuracy, Measured, Run, who_sees
 from labeldp.report.training_run import audit_notes, read_confusion, tested
+from labeldp.wording import upward
 
 HELD_OUT = "held-out.parquet"
 

@@ -126,7 +126,14 @@ def read_confusion(folder: Path, classes: int) -> dict[str, Any] | None:
     tables = [np.array(found[name], dtype=np.float64) for name in ("shares", "standard_errors")]
     if any(table.shape != (classes, classes) or not np.isfinite(table).all() for table in tables):
         raise InputError(f"{folder / 'confusion.json'} is of another number of classes than the run.")
-    return {"shares": tables[0].tolist(), "standard_errors": tables[1].tolist()}
+    called = np.array(found["called"], dtype=np.float64)
+    if called.shape != (classes,) or not (called >= 0).all() or not 0 < called.sum() < math.inf:
+        raise InputError(f"{folder / 'confusion.json'} is damaged.")
+    return {
+        "shares": tables[0].tolist(),
+        "standard_errors": tables[1].tolist(),
+        "called": (called / called.sum()).tolist(),
+    }
 
 
 def _mechanism(said: dict[str, Any]) -> str:

@@ -58,6 +58,7 @@ class View:
     examples: tuple[tuple[float, float], ...]
     matrix: tuple[tuple[str, tuple[dict[str, Any], ...]], ...]
     confusions: tuple[dict[str, Any], ...]
+    classes: tuple[dict[str, Any], ...]
     starts: tuple[dict[str, Any], ...]
     two_sided: bool  # some measurement has an upper end too
 
@@ -86,6 +87,7 @@ class View:
             examples=tuple((p, best_guess(p, epsilon)) for p in EXAMPLES) if epsilon is not None else (),
             matrix=_matrix(run) if len(run.class_names) <= _MATRIX else (),
             confusions=_confusions(run) if len(run.class_names) > _MATRIX else (),
+            classes=_classes(run) if len(run.class_names) <= _BARS else (),
             two_sided=any(m.high is not None for m in run.measured),
             starts=tuple(map(_start, run.starts)),
         )  # fmt: skip
@@ -135,6 +137,24 @@ def _confusions(run: Run) -> tuple[dict[str, Any], ...]:
         for t in range(len(shares)) for s in range(len(shares)) if s != t and shares[t][s] > 2 * errors[t][s]
     ]  # fmt: skip
     return tuple(sorted(wrong, key=lambda found: -found["share"])[:20])
+
+
+def _classes(run: Run) -> tuple[dict[str, Any], ...]:
+    """How often the model says a class, how often it is right then, and how many of the class it finds; errors of the first order."""
+    if run.confusion is None:
+        return ()
+    shares, errors, called = (run.confusion[name] for name in ("shares", "standard_errors", "called"))
+    rows = []
+    for c, name in enumerate(run.class_names):
+        there = sum(shares[c])
+        enough = there > 2 * math.sqrt(sum(error**2 for error in errors[c]))  # else a share of it says nothing
+        rows.append({
+            "name": name,
+            "called": called[c],
+            "right": (shares[c][c] / called[c], errors[c][c] / called[c]) if called[c] else None,
+            "found": (shares[c][c] / there, errors[c][c] / there) if enough else None,
+        })  # fmt: skip
+    return tuple(rows)
 
 
 def _start(said: dict[str, Any]) -> dict[str, Any]:
