@@ -9,8 +9,6 @@ from playwright.sync_api import sync_playwright
 # What to show of which page: how it is called, how wide and high, and in which light.
 SHOTS = (
     ("report.html", "report", 1000, 1130, "light"),
-    ("report.html", "report-dark", 1000, 1130, "dark"),
-    ("report.html", "report-narrow", 380, 1130, "light"),
     ("plan.html", "plan", 1000, 1130, "light"),
 )
 
@@ -23,8 +21,6 @@ def main(pages: Path, images: Path) -> None:
             opened = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             opened.goto((pages / page).absolute().as_uri())
             opened.screenshot(path=images / f"{name}.png")
-        opened.goto((pages / "report.html").absolute().as_uri())
-        opened.pdf(path=pages / "report.pdf", format="A4")
         browser.close()
 
 

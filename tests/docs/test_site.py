@@ -84,6 +84,10 @@ def test_search_works_from_the_disk(site, visit):
     assert page.locator("#found a").first.inner_text().startswith("labeldp ledger verify")
     page.press("#search", "Enter")
     page.wait_for_url("**/reference/cli.html#labeldp-ledger-verify")
+    for text in ("ε", "--shuffle", "p·e^ε/(1", "[x"):  # signs are words, and no pattern
+        page.fill("#search", text)
+        page.locator("#found li").first.wait_for()
+        assert text == "[x" or "Nothing found" not in page.locator("#found").inner_text()
     page.fill("#search", "zzzqqq")
     page.wait_for_selector("#found li:has-text('Nothing found')")
 

@@ -15,25 +15,29 @@ function load() {
   return loading;
 }
 
-// Every word must occur; a word in a title counts for more than in the text, a whole one for more than a part.
+// Where words begin with these letters: "date" is not in "candidates".
+function beginning(word) {
+  return new RegExp(`(?<![\\p{L}\\p{N}])${word.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")}`, "giu");
+}
+
+// Every word must begin somewhere; in a title it counts for more than in the text, a whole one for more than a part.
 function score(entry, words) {
-  const title = entry.title.toLowerCase(), text = entry.text.toLowerCase();
   let sum = 0;
   for (const word of words) {
-    const inTitle = title.includes(word), at = text.indexOf(word);
-    if (!inTitle && at < 0) return 0;
-    sum += (inTitle ? 20 : 0) + (title.split(/[\s.]+/).includes(word) ? 20 : 0) + (at < 0 ? 0 : Math.min(5, text.split(word).length - 1));
+    const inTitle = (entry.title.match(beginning(word)) ?? []).length, inText = (entry.text.match(beginning(word)) ?? []).length;
+    if (!inTitle && !inText) return 0;
+    sum += (inTitle ? 20 : 0) + (entry.title.toLowerCase().split(/[\s.]+/).includes(word) ? 20 : 0) + Math.min(5, inText);
   }
   return sum;
 }
 
 function excerpt(text, word) {
-  const at = Math.max(0, text.toLowerCase().indexOf(word) - 50);
+  const at = Math.max(0, text.search(beginning(word)) - 50);
   return (at ? "…" : "") + text.slice(at, at + 150).replace(/\s+/g, " ") + "…";
 }
 
 async function search() {
-  const words = field.value.toLowerCase().split(/\s+/).filter((word) => word.length > 1);
+  const words = field.value.toLowerCase().split(/\s+/).filter((word) => word.length > 1 || word > "\u007f");
   if (!words.length) { list.hidden = true; return; }
   const entries = await load();
   const best = entries.map((entry) => [score(entry, words), entry]).filter(([points]) => points)
