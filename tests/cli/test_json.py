@@ -61,7 +61,7 @@ def test_the_feature_owners_commands(run, folder):
     assert trained.err.count("epoch ") == 2  # progress, which is for people, stays on standard error
     scores = desk.outs / "scores.parquet"
     assert document(run, "predict", desk.outs / "run", *given, "--out", scores) == {
-        "out": str(scores), "rows": 200, "classes": 2, "named": True, **promised(desk.outs / "run"),
+        "out": str(scores), "rows": 200, "classes": ["0", "1"], "named": True, **promised(desk.outs / "run"),
     }  # fmt: skip
     later, held_out = desk.numbered(name="later.csv", shift=1000), desk.outs / "held-out.parquet"
     assert desk.release(later, "--id", "id", out=held_out).code == 0

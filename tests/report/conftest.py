@@ -28,11 +28,7 @@ def runs(tmp_path_factory):
     (place / "v.csv").write_text("id,y\n" + "".join(f"r{i},{i % 2}\n" for i in range(200)))
     (place / "x.csv").write_text("id,a\n" + "".join(f"r{i},{i % 2}.5\n" for i in range(200)))
     (place / "c.json").write_text('{"epochs": [2, 3]}')
-    ran = subprocess.run(
-        [sys.executable, "-c", IN_ONE_PROCESS, json.dumps([[*arguments, "--out", name] for name, arguments in commands.items()])],
-        cwd=place, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
+    labeldp_commands([[*arguments, "--out", name] for name, arguments in commands.items()], cwd=place)
     return place
 
 
@@ -57,9 +53,15 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def labeldp_command(*arguments, cwd, check=True):
-    """A command as a process of its own, with one thread; its output as text."""
+def labeldp_commands(commands, cwd):
+    """Commands as users type them, one after the other in one process of one thread; the first that fails fails the test."""
+    words = [command.split() if isinstance(command, str) else command for command in commands]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "LABELDP_LEDGER": str(cwd / "reader.ledger")}
-    return subprocess.run(
-        [sys.executable, "-m", "labeldp", *map(str, arguments)], cwd=cwd, env=environment, check=check, capture_output=True, text=True
-    )  # fmt: skip
+    ran = subprocess.run(
+        [sys.executable, "-c", IN_ONE_PROCESS, json.dumps(words)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr

@@ -14,7 +14,9 @@ import labeldp
 from labeldp.errors import InputError
 from labeldp.report.build import Report
 
-from .conftest import labeldp_command
+from .conftest import labeldp_commands
+
+pytestmark = pytest.mark.xdist_group("runs")  # which are made once for all of them
 
 
 def page(*folders, **options):
@@ -89,12 +91,13 @@ def test_the_ledgers_entries_are_this_data_sets_alone(tmp_path):
     (tmp_path / "visits.csv").write_text("visit,page,bought\n" + rows)
     (tmp_path / "strangers.csv").write_text("visit,page,bought\n" + rows.replace("v", "w"))
     (tmp_path / "x.csv").write_text("visit,page\n" + "".join(f"v{i},{i % 7}\n" for i in range(60)))
-    release = ["--label", "bought", "--classes", "no,yes", "--id", "visit", "--epsilon", "1"]
-    for name in ("visits", "strangers"):
-        labeldp_command("release", f"{name}.csv", *release, "--out", f"{name}.parquet", cwd=tmp_path)
-    labeldp_command(
-        "train", "--release", "visits.parquet", "--features", "x.csv", "--id", "visit", "--out", "run", cwd=tmp_path
-    )
+    release = "--label bought --classes no,yes --id visit --epsilon 1"
+    commands = [
+        f"release visits.csv {release} --out visits.parquet",
+        f"release strangers.csv {release} --out strangers.parquet",
+        "train --release visits.parquet --features x.csv --id visit --out run",
+    ]
+    labeldp_commands(commands, tmp_path)
     html = page(tmp_path / "run", ledger=tmp_path / "reader.ledger")
     assert "visits" in text(html)
     assert "strangers" not in html
@@ -186,14 +189,14 @@ def test_an_audit_joins_the_run_that_it_is_of(tmp_path):
         "id,a,b,y\n" + "".join(f"r{i},{a:.3f},{b:.3f},{c}\n" for i, ((a, b), c) in enumerate(zip(x, y, strict=True)))
     )
     (tmp_path / "x.csv").write_text("id,a,b\n" + "".join(f"r{i},{a:.3f},{b:.3f}\n" for i, (a, b) in enumerate(x)))
-    for command in (
+    commands = [
         "canaries plant v.csv --label y --id id --classes no,yes --count 60 --out planted.parquet --secret canaries.npz",
         "release planted.parquet --label y --classes no,yes --id id --epsilon 3 --out released.parquet",
         "train --release released.parquet --features x.csv --id id --canary-share 0.15 --out run",
         "predict run --features x.csv --id id --out scores.parquet",
         "audit scores.parquet --canaries canaries.npz --release released.parquet --out audit",
-    ):
-        labeldp_command(*command.split(), cwd=tmp_path)
+    ]
+    labeldp_commands(commands, tmp_path)
     report = Report.of([tmp_path / "run", tmp_path / "audit"])
     assert len(report.runs) == 1
     kept = json.loads((tmp_path / "audit" / "audit.json").read_text())
@@ -293,7 +296,7 @@ def test_two_models_of_one_release_and_an_audit_of_one(tmp_path):
         "id,a,y\n" + "".join(f"r{i},{i % 5},{'yes' if i % 5 > 2 else 'no'}\n" for i in rows)
     )
     (tmp_path / "x.csv").write_text("id,a\n" + "".join(f"r{i},{i % 5}\n" for i in rows))
-    for command in (
+    commands = [
         "canaries plant v.csv --label y --id id --classes no,yes --count 60 --out planted.parquet --secret canaries.npz",
         "release planted.parquet --label y --classes no,yes --id id --epsilon 3 --out released.parquet",
         "train --release released.parquet --features x.csv --id id --epochs 2 --out one",
@@ -302,8 +305,8 @@ def test_two_models_of_one_release_and_an_audit_of_one(tmp_path):
         "predict one --features x.csv --id id --out reference.npy",
         "audit scores.parquet --canaries canaries.npz --release released.parquet --out audit",
         "audit scores.parquet --canaries canaries.npz --reference reference.npy --out calibrated",
-    ):
-        labeldp_command(*command.split(), cwd=tmp_path)
+    ]
+    labeldp_commands(commands, tmp_path)
     report = Report.of([tmp_path / name for name in ("one", "two", "audit")])
     assert [(run.name, bool(run.measured)) for run in report.runs] == [("one", False), ("two", True)]
     # Only that model was looked at: without it the audit stands alone.

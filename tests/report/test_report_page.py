@@ -8,6 +8,8 @@ import pytest
 from labeldp.report.build import Report
 from labeldp.report.reading import best_guess, up_to
 
+pytestmark = pytest.mark.xdist_group("runs")
+
 
 @pytest.fixture(scope="session")
 def pages(runs):

@@ -26,7 +26,9 @@ def test_a_runs_directory_is_audited(tmp_path, cli, mechanism, delta):
     for look in found["looks"]:  # the same guesses; but two attacks share the 5%
         alone = both[look["attack"]]
         assert look["epsilon_low"] <= alone["epsilon_low"]
-        if look["attack"] == "release":
+        if (
+            look["attack"] == "release" and mechanism == "subset"
+        ):  # of additive noise another threshold may serve best then
             assert look["correct"] == alone["correct"]
     assert (tmp_path / "violins.png").read_bytes()[:4] == b"\x89PNG"
     assert cli("audit", run, "--canaries", run / "canaries.npz")[0] == 2

@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -200,7 +201,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
         text += f": {_annotation(parameter.annotation)}"
     if parameter.default is not parameter.empty:
         shown = repr(parameter.default)
-        text += " = " + ("…" if " at 0x" in shown or shown.startswith("<") else shown)
+        # What has no name, or is of this machine, is left open.
+        text += " = " + ("…" if " at 0x" in shown or shown.startswith("<") or sys.executable in shown else shown)
     return text
 
 
