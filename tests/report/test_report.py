@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import labeldp
+from labeldp.accounting.journal import Journal
 from labeldp.errors import InputError
 from labeldp.report.build import Report
 
@@ -167,7 +168,7 @@ def test_owner_only_numbers_are_for_the_owner(runs, tmp_path):
     assert stat.S_IMODE((tmp_path / "owner.html").stat().st_mode) == 0o600
 
 
-def test_central_trust_is_said(runs):
+def test_central_trust_is_said(runs, tmp_path):
     words = text(page(runs / "pate"))
     assert "central: whoever made the release saw features and labels together" in words
     assert "What it takes for what" in words  # judged by the rows that were held out
@@ -178,6 +179,15 @@ def test_central_trust_is_said(runs):
     assert run.epsilon == max(summary["certificate"]["epsilon"], held_out.guarantee.epsilon)
     assert run.certificate["delta"] == summary["certificate"]["delta"]
     assert f"{len(held_out):,}, released by {held_out.mechanism.name}" in words
+    # A summary that keeps silent of them, or a release that is missing, makes it no less.
+    for change in (lambda folder, s: s.update(held_out=None), lambda folder, s: (folder / "answers.parquet").unlink()):
+        copy = tmp_path / f"copy-{len(list(tmp_path.iterdir()))}"
+        shutil.copytree(runs / "pate", copy)
+        altered = json.loads((copy / "summary.json").read_text())
+        altered["accuracy_estimated"]["mean"] = None
+        change(copy, altered)
+        (copy / "summary.json").write_text(json.dumps(altered))
+        assert Report.of([copy]).runs[0].epsilon == run.epsilon
     assert {summary["accuracy_test"]["mean"], summary["accuracy_estimated"]["mean"]} <= numbers(page(runs / "pate"))
 
 
@@ -250,6 +260,9 @@ def test_several_runs_and_their_size(runs, tmp_path):
             "is none",
         ),
         ("plain", lambda s: s.update(releases=["ab" * 32], certificate=[]), "is none"),
+        ("seeded", lambda s: s.update(certificate=None, insecure=None), "another certificate"),
+        ("plain", lambda s: s.update(trust=5), "no run's, or a damaged"),
+        ("plain", lambda s: s["audit"]["model"].update(abstained=None), "no run's, or a damaged"),
         ("plain", lambda s: s.update(accuracy_test=float("nan")), "no run's, or a damaged"),
         ("plain", lambda s: s["audit"]["model"].pop("epsilon_low"), "no run's, or a damaged"),
         ("plain", lambda s: s["audit"]["model"].update(epsilon_low="much"), "no run's, or a damaged"),
@@ -275,10 +288,35 @@ def test_a_foreign_ledger_in_a_run_is_passed_over(runs, tmp_path):
     assert "The ledger" not in text(page(copy))
 
 
+def test_a_forged_ledger_is_passed_over(runs, tmp_path):
+    """It has the release's ledger, entry and checksum, and caps of its maker's; but not the hash, which needs the owner's key."""
+    copy = tmp_path / "copy"
+    shutil.copytree(runs / "plain", copy)
+    release = labeldp.Release.load(copy / "released.parquet")
+    first, *others = labeldp.Ledger(copy / "labels.ledger").verify()
+    (copy / "labels.ledger").unlink()
+    forged = Journal(
+        copy / "labels.ledger", lambda: ("ledger", first.body | {"key": "00" * (len(first.body["key"]) // 2)})
+    )
+    with forged.transaction() as transaction:
+        for entry in others:
+            body = dict(entry.body)
+            if entry.kind == "data set":
+                body["caps"] = body["caps"] | {"pure": 0.01}
+            written = transaction.append(entry.kind, body)
+            if entry.kind == "charged":  # its copy of the release goes by the hash
+                (kept,) = (copy / "labels.ledger.releases").glob("*.parquet")
+                kept.rename(kept.with_name(kept.name.replace(entry.hash[:16], written.hash[:16])))
+    assert labeldp.Ledger(copy / "labels.ledger").verify()  # the forged chain is whole
+    found = page(copy)
+    assert "0.01" not in text(found)
+    assert release.checksum[:12] in found
+
+
 def test_pipes_and_odd_places_do_not_hang_or_crash(runs, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(runs / "plain", copy)
-    for name in ("metrics.jsonl", "selection.json"):
+    for name in ("metrics.jsonl", "selection.json", "audit.json", "probabilities.npy"):
         (copy / name).unlink(missing_ok=True)
         os.mkfifo(copy / name)
     starts = json.loads((copy / "starts.json").read_text())
@@ -305,6 +343,8 @@ def test_two_models_of_one_release_and_an_audit_of_one(tmp_path):
         "predict one --features x.csv --id id --out reference.npy",
         "audit scores.parquet --canaries canaries.npz --release released.parquet --out audit",
         "audit scores.parquet --canaries canaries.npz --reference reference.npy --out calibrated",
+        "predict two --features x.csv --id id --out two.npy",
+        "audit two.npy --canaries canaries.npz --release released.parquet --out unnamed",
     ]
     labeldp_commands(commands, tmp_path)
     report = Report.of([tmp_path / name for name in ("one", "two", "audit")])
@@ -312,6 +352,9 @@ def test_two_models_of_one_release_and_an_audit_of_one(tmp_path):
     # Only that model was looked at: without it the audit stands alone.
     alone = Report.of([tmp_path / name for name in ("one", "audit")])
     assert [(run.name, bool(run.measured)) for run in alone.runs] == [("one", False), ("audit", True)]
+    # An audit of probabilities that name no model is nobody's.
+    unnamed = Report.of([tmp_path / name for name in ("one", "unnamed")])
+    assert [(run.name, bool(run.measured)) for run in unnamed.runs] == [("one", False), ("unnamed", True)]
     # Nothing says what a reference in a plain matrix was trained on.
     assert json.loads((tmp_path / "calibrated" / "audit.json").read_text())["owner_only"]
     # Nobody's home directory goes along with a run.

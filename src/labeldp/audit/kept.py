@@ -29,6 +29,7 @@ class KeptAudit:
     release: str | None  # checksums: of the release that was looked at, and of the one that the model was trained on
     trained_on: str | None
     model: str | None  # a digest, where the scores say of which model they are
+    planted: int | None  # how many of the canaries are in the release
     data_set: str | None
     start: dict[str, Any]
 
@@ -40,10 +41,11 @@ class KeptAudit:
         trained_on: str | None,
         *,
         model: str | None = None,
+        planted: int | None = None,
         knows_truth: bool,
     ) -> KeptAudit:
         """Of a finished audit; `knows_truth` if its canaries, its method or its reference looked at true labels."""
-        dated = release is None or release.mechanism.trust == "local"  # as runs note it
+        dated = release is not None and release.mechanism.trust == "local"  # as runs note it
         return cls(
             result.to_json(),
             count_guesses(result.compared(), LOWEST) if result.compared is not None else None,
@@ -51,6 +53,7 @@ class KeptAudit:
             release.checksum if release is not None else None,
             trained_on,
             model,
+            planted,
             release.data_set if release is not None else None,
             {
                 **provenance.start(dated=dated),
@@ -74,6 +77,7 @@ class KeptAudit:
             "release": self.release,
             "trained_on": self.trained_on,
             "model": self.model,
+            "planted": self.planted,
             "data_set": self.data_set,
             "start": {**self.start, "releases": [os.path.relpath(path, folder) for path in self.start["releases"]]},
         }
@@ -88,7 +92,7 @@ class KeptAudit:
             if data["format"] != FORMAT:
                 raise ValueError
             violins = Guesses.from_json(data["violins"]) if data["violins"] is not None else None
-            names = ("owner_only", "release", "trained_on", "model", "data_set", "start")
+            names = ("owner_only", "release", "trained_on", "model", "planted", "data_set", "start")
             return cls(data["audit"], violins, *(data[name] for name in names))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{folder / FILE} is missing, damaged, or of another version of labeldp.") from None

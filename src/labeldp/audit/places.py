@@ -56,6 +56,11 @@ def places_in_release(release: Release, canaries: Canaries) -> Numbers:
     return found
 
 
+def in_release(release: Release | None, canaries: Canaries) -> int | None:
+    """How many of the canaries are in the release, if there is one."""
+    return None if release is None else int((places_in_release(release, canaries) >= 0).sum())
+
+
 def _check_same_data(release: Release, canaries: Canaries) -> None:
     if release.mechanism.num_classes <= int(canaries.candidates.max()):
         raise InputError("the canaries have labels that the release's classes do not: they belong to other data.")

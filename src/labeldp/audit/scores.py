@@ -73,6 +73,7 @@ class Scores:
     ids: Any | None = None
     release: str | None = None
     model: str | None = None
+    protected: bool = False  # the file says that its model saw labels through a release with a proven ε only
 
     def beside(self, other: Scores) -> Floats:
         """Another file's probabilities of the canaries, where this one has them. An attack reads no other row."""
@@ -113,16 +114,22 @@ def read_scores(path: Path, canaries: Canaries, *, logits: bool = False) -> Scor
     table = checked_probabilities(read.values, logits=logits)
     if ids is None:
         return Scores(table, by_row_number(table, canaries))
+    certificate = about.get("certificate")
+    proven = (
+        isinstance(certificate, dict)
+        and isinstance(certificate.get("epsilon"), (int, float))
+        and about.get("insecure") is None
+    )
     release, model = (about[name] if isinstance(about.get(name), str) else None for name in ("release", "model"))
     if canaries.ids is None or about.get("named") is False:
         if not np.array_equal(ids.to_numpy(zero_copy_only=False), np.arange(len(ids))):
             raise InputError(
                 f"the rows of {path} have ids and the canaries have none, so nobody can find them there: plant with --id."
             )
-        return Scores(table, by_row_number(table, canaries), None, release, model)
+        return Scores(table, by_row_number(table, canaries), None, release, model, proven)
     places = find(canaries.ids, ids, str(path))
     if (places < 0).any():
         raise InputError(
             f"{int((places < 0).sum()):,} of the {len(canaries):,} canaries are not in {path}: ask for the probabilities of all rows."
         )
-    return Scores(table, places, ids, release, model)
+    return Scores(table, places, ids, release, model, proven)

@@ -79,7 +79,14 @@ def command(
     if out is not None:
         from labeldp.audit.kept import KeptAudit
 
-        kept = KeptAudit.of(result, found.release, found.trained_on, model=found.model, knows_truth=found.knows_truth)
+        kept = KeptAudit.of(
+            result,
+            found.release,
+            found.trained_on,
+            model=found.model,
+            planted=found.planted,
+            knows_truth=found.knows_truth,
+        )
         kept.save(out)
     if json:
         print_json(result.to_json())
@@ -98,6 +105,7 @@ class Found:
     trained_on: str | None
     model: str | None
     knows_truth: bool
+    planted: int | None = None  # how many of the canaries are in the release
 
 
 def _run(folder: Path, method: str) -> tuple[Path, Path | None, Path | None]:
@@ -155,6 +163,7 @@ def _audited(
     from labeldp.audit.attack import Attack, CalibratedAttack, ModelAttack, NeighbourAttack
     from labeldp.audit.canaries import Canaries
     from labeldp.audit.measure import audit, promised_delta
+    from labeldp.audit.places import in_release
     from labeldp.audit.scores import read_scores
     from labeldp.data.features import read_features
     from labeldp.provenance import model_digest
@@ -169,7 +178,7 @@ def _audited(
         if reference or features:
             raise InputError("--reference and --features calibrate a model's probabilities; name these too.")
         alone = audit(None, canaries, release=loaded, delta=delta, confidence=confidence, method=method)
-        return Found(alone, loaded, None, None, canaries.true is not None)
+        return Found(alone, loaded, None, None, canaries.true is not None, in_release(loaded, canaries))
     if method == "gaussian" and reference:
         raise InputError("--method gaussian takes no --reference: nobody knows the curve of what that model saw.")
     if id_column is not None and features is None:
@@ -191,4 +200,5 @@ def _audited(
         from_release=None if trained_on is None or loaded is None else trained_on == loaded.checksum,
     )  # fmt: skip
     model = scores.model if run is None else model_digest(run)
-    return Found(result, loaded, trained_on, model, canaries.true is not None or private_reference)
+    known = canaries.true is not None or private_reference
+    return Found(result, loaded, trained_on, model, known, in_release(loaded, canaries))

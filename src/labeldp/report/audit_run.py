@@ -28,7 +28,7 @@ def read_kept(folder: Path, owner: bool) -> Run:
         certificate=looked_at.certificate() if looked_at is not None else None,
         trust=looked_at.mechanism.trust if looked_at is not None else None, insecure=looked_at.insecure if looked_at is not None else None,
         mechanism=looked_at.mechanism.name if looked_at is not None else None, made_from=behind, checked=looked_at is not None,
-        model=kept.model, canaries=int(kept.result["canaries"]),
+        model=kept.model, canaries=None if kept.planted is None else int(kept.planted),
         class_names=looked_at.class_names if looked_at is not None else (),
         measured=() if hidden else tuple(_looks(kept.result)), violins=None if hidden else kept.violins,
         starts=(kept.start,), releases=tuple(releases), notes=(*notes, *(() if hidden else kept.result["warnings"])),

@@ -16,7 +16,7 @@ from labeldp.report import charts
 from labeldp.report.claims import checked, with_ledger
 from labeldp.report.page import render
 from labeldp.report.read import read_run
-from labeldp.report.runs import Run
+from labeldp.report.runs import Run, who_sees
 from labeldp.report.view import View
 
 
@@ -86,13 +86,14 @@ class Report:
 
 
 def _joined(runs: list[Run]) -> list[Run]:
-    """An audit is shown with the model that it is of, where that is here too; one of unknown model, with the only run of that release."""
+    """An audit is shown with the model that it is of, where that is here too; one of a release alone, with the only run of that release."""
     models = [run for run in runs if run.kind != "audit"]
     alone = []
     for audit in (run for run in runs if run.kind == "audit"):
+        exact = [i for i, run in enumerate(models) if audit.model is not None and run.model == audit.model]
         same = [i for i, run in enumerate(models) if set(audit.made_from) & set(run.made_from)]
-        exact = [i for i in same if audit.model is not None and models[i].model == audit.model]
-        if not exact and (audit.model is not None or len(same) != 1):
+        of_release = all(found.who == who_sees("release") for found in audit.measured)
+        if not exact and not (of_release and len(same) == 1):
             alone.append(audit)
             continue
         of = (exact or same)[0]

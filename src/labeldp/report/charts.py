@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from labeldp.audit.guesses import BINS, HIGHEST, Guesses, log_odds, smooth
 from labeldp.report.acting import ClassShare
+from labeldp.report.files import finite
 from labeldp.report.runs import Accuracy, Measured, Run
 from labeldp.report.svg import Drawing, Scale, ticks
 from labeldp.wording import downward, upward
@@ -56,11 +57,8 @@ def curves(
     """One line for each training, over epochs. None where nothing of the kind was noted."""
     lines = []
     for name, epochs in history:
-        points = [
-            (float(e["epoch"]), float(e[key]))
-            for e in epochs
-            if isinstance(e.get(key), (int, float)) and math.isfinite(e[key])
-        ]
+        pairs = [(finite(e["epoch"]), finite(e.get(key))) for e in epochs]
+        points = [(epoch, value) for epoch, value in pairs if epoch is not None and value is not None]
         if len(points) > 1:
             lines.append((name, _thinned(points)))
     if not lines:

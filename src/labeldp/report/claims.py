@@ -20,8 +20,10 @@ from labeldp.report.runs import Run
 def checked(run: Run) -> Run:
     """The run, if its releases are here and say what it says; left unchecked, if they are not; refused if they differ."""
     here = {release.checksum: release for release in run.releases}
-    if run.certificate is None or run.release is None or any(one not in here for one in run.trained_on):
-        return replace(run, certificate=None if run.certificate is None else _plausible(run.certificate, run.name))
+    if run.kind == "audit":
+        return run if run.certificate is None else replace(run, certificate=_plausible(run.certificate, run.name))
+    if any(one not in here for one in run.trained_on):
+        return with_others(replace(run, certificate=_plausible(run.certificate, run.name)), None)
     whole = join_releases([here[one] for one in run.trained_on])
     if whole.checksum != run.release:
         raise InputError(f"{run.name} was trained on other releases than it names: its summary.json was altered.")
@@ -37,11 +39,11 @@ def checked(run: Run) -> Run:
     return with_others(replace(run, checked=True), whole)
 
 
-def with_others(run: Run, first: Release) -> Run:
+def with_others(run: Run, first: Release | None) -> Run:
     """What held-out rows of PATE pay counts too: they made the page's accuracy, and every label is to have what the page says."""
     certificate = dict(run.certificate or {})
     for other in run.others:
-        if other.data_set == first.data_set and np.isin(other.ids, first.ids).any():
+        if first is not None and other.data_set == first.data_set and np.isin(other.ids, first.ids).any():
             raise InputError(f"{run.name} holds out rows that its teachers saw: they have paid twice.")
         theirs = other.certificate()
         if theirs["epsilon"] is None or certificate["epsilon"] is None:
@@ -57,12 +59,15 @@ def with_others(run: Run, first: Release) -> Run:
 def ledger_for(run: Run, path: Path) -> dict[str, Any] | None:
     """Budget and releases of this run's data set, and of no other, where one of its releases is recorded in this very ledger."""
     ledger = Ledger(path, create=False)
+    entries = {entry.number: entry.hash for entry in ledger.verify()}
     book = ledger.book()
     names = set()
     for release in (*run.releases, *run.others):
         said = release.header["ledger"]
         record = book.releases.get(said["entry"])
-        if said["id"] == book.ledger and record is not None and record.checksum == release.checksum:
+        # The hash of that entry depends on a key that only the owner has: no other ledger has it.
+        same = said["id"] == book.ledger and entries.get(said["entry"]) == said["head"]
+        if same and record is not None and record.checksum == release.checksum:
             names.add(record.data_set)
     return statement(ledger, names.pop()) if len(names) == 1 else None
 
@@ -79,7 +84,7 @@ def with_ledger(run: Run, path: Path | None) -> Run:
         return run
 
 
-def _plausible(certificate: dict[str, Any], name: str) -> dict[str, Any]:
+def _plausible(certificate: dict[str, Any] | None, name: str) -> dict[str, Any]:
     """What no release is there to prove must at least be a certificate."""
     said = certificate if isinstance(certificate, dict) else {}
     known = "epsilon" in said and said["epsilon"] is None

@@ -70,8 +70,15 @@ def find_releases(folder: Path, starts: list[dict[str, Any]], wanted: tuple[str,
 
 
 def finite(value: Any) -> float | None:
-    """A finite number, or None."""
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+    """A number that can be drawn, or None."""
+    return float(value) if isinstance(value, (int, float)) and abs(value) < 1e15 else None
+
+
+def text(value: Any) -> str | None:
+    """A text, or None; nothing else."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError
+    return value
 
 
 def number(value: Any) -> float:

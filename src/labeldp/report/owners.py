@@ -28,7 +28,7 @@ def run_violins(folder: Path, owner: bool) -> tuple[Guesses | None, tuple[str, .
     secrets = (folder / "canaries.npz", folder / "owner" / "planted" / "canaries.npz")
     secret = next((path for path in secrets if path.is_file()), None)
     said = next(
-        (p for p in (folder / "probabilities.npy", folder / "student-1" / "probabilities.npy") if p.exists()), None
+        (p for p in (folder / "probabilities.npy", folder / "student-1" / "probabilities.npy") if p.is_file()), None
     )
     if secret is None or said is None:
         return None, ()

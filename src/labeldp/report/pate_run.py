@@ -7,7 +7,7 @@ from typing import Any
 
 from labeldp.errors import InputError
 from labeldp.release.core import Release
-from labeldp.report.files import find_releases, read_json, read_lines, read_starts
+from labeldp.report.files import find_releases, finite, read_json, read_lines, read_starts, text
 from labeldp.report.owners import own_ledger, pate_facts, run_violins
 from labeldp.report.runs import Accuracy, Measured, Run, who_sees
 from labeldp.report.training_run import audit_notes, read_confusion, tested
@@ -35,9 +35,8 @@ def read_pate(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         words = f"{of}, estimated from the released labels of {summary['held_out']['rows']:,} rows that neither teachers nor students saw"
         accuracies.append(Accuracy(float(estimated), *ends, "estimated", words))
     behind = (str(summary["release"]),)
-    held = summary.get("held_out")
-    judges = [Release.load(folder / HELD_OUT)] if held and (folder / HELD_OUT).is_file() else []
-    if held and not judges:
+    judges = [Release.load(folder / HELD_OUT)] if (folder / HELD_OUT).is_file() else []
+    if summary.get("held_out") and not judges:
         raise InputError(f"{folder} has lost its {HELD_OUT}, and with it what the rows in it paid.")
     data_set = config.get("data_set")
     facts = [
@@ -45,8 +44,8 @@ def read_pate(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         ("Questions", f"{summary['asked']:,} asked, {summary['answered']:,} answered"),
         ("Compute", f"{summary['teachers_flop']:.3g} FLOP for teachers, {summary['students_flop']:.3g} for students"),
     ]
-    if summary["certificate"]["epsilon"] is not None:
-        stated = summary["certificate"]
+    stated = summary["certificate"] if isinstance(summary["certificate"], dict) else {}
+    if finite(stated.get("epsilon")) is not None and finite(stated.get("delta")) is not None:
         facts.append(("Rows that teachers saw", f"pay ε = {upward(stated['epsilon'])} at δ = {stated['delta']:g}"))
     for release in judges:
         cost = release.certificate()["epsilon"]
@@ -66,8 +65,8 @@ def read_pate(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         )
     violins, why = run_violins(folder, owner)
     return Run(
-        name=folder.resolve().name, kind="PATE", data_set=data_set, certificate=summary["certificate"], trust=summary["trust"],
-        insecure=summary["insecure"], mechanism="pate", release=behind[0],
+        name=folder.resolve().name, kind="PATE", data_set=text(data_set), certificate=summary["certificate"], trust=text(summary["trust"]),
+        insecure=text(summary["insecure"]), mechanism="pate", release=behind[0],
         trained_on=behind, made_from=behind, others=tuple(judges),
         class_names=tuple(config.get("label_names") or map(str, range(classes))), accuracies=tuple(accuracies),
         history=tuple((p.name, lines) for p in students if (lines := read_lines(p / "metrics.jsonl"))),

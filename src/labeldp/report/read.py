@@ -21,7 +21,7 @@ def read_run(folder: Path, *, owner: bool = False) -> Run:
         what = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {what}; name the directory of a run (--out of train, pate run, audit).")
     try:
-        if (folder / AUDIT).exists():
+        if (folder / AUDIT).is_file():
             return read_kept(folder, owner)
         summary = read_json(folder / "summary.json")
         if summary is None:

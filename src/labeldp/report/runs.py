@@ -32,7 +32,7 @@ class Accuracy:
 
 
 _RESULT: dict[str, Callable[[Any], Any]] = {
-    "epsilon_low": float, "guesses": int, "correct": int, "abstained": int, "canaries": int, "candidates": int, "confidence": float,
+    "guesses": int, "correct": int, "abstained": int, "canaries": int, "candidates": int, "confidence": float,
     "method": str, "assumption": str,
 }  # fmt: skip
 
@@ -47,11 +47,11 @@ class Measured:
     @classmethod
     def of(cls, who: str, said: dict[str, Any]) -> Measured:
         """From a file, of which every number is one. (Null stands for infinity.)"""
-        typed = {name: None if said[name] is None else kind(said[name]) for name, kind in _RESULT.items()}
-        if any(isinstance(value, float) and not math.isfinite(value) for value in typed.values()):
+        typed = {name: kind(said[name]) for name, kind in _RESULT.items()}
+        ends = {name: None if said[name] is None else float(said[name]) for name in ("epsilon_low", "epsilon_high")}
+        if any(isinstance(value, float) and not math.isfinite(value) for value in (*typed.values(), *ends.values())):
             raise ValueError
-        high = said["epsilon_high"]
-        return cls(who, {**said, **typed, "epsilon_high": None if high is None else float(high)})
+        return cls(who, {**typed, **ends})
 
     @property
     def low(self) -> float:
@@ -115,7 +115,8 @@ class Run:
         if self.canary_share:
             return self.canary_share
         rows = sum(len(release) for release in self.releases)
-        return (self.canaries or 0) / rows if rows else 0.0
+        whole = rows and all(one in {r.checksum for r in self.releases} for one in self.trained_on)
+        return (self.canaries or 0) / rows if whole else 0.0
 
     @property
     def epsilon(self) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from labeldp.errors import InputError
 from labeldp.provenance import model_digest
-from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts
+from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts, text
 from labeldp.report.owners import canary_facts, own_ledger, run_violins
 from labeldp.report.runs import Accuracy, Measured, Run, who_sees
 
@@ -29,10 +29,10 @@ def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
     return Run(
         name=folder.resolve().name,
         kind="training",
-        data_set=config.get("data_set"),
+        data_set=text(config.get("data_set")),
         certificate=summary["certificate"],
-        trust=summary["trust"],
-        insecure=summary["insecure"],
+        trust=text(summary["trust"]),
+        insecure=text(summary["insecure"]),
         mechanism=_mechanism(summary["mechanism"]),
         release=str(summary["release"]),
         trained_on=behind[:parts],
@@ -124,7 +124,7 @@ def read_confusion(folder: Path, classes: int) -> dict[str, Any] | None:
     if found is None:
         return None
     tables = [np.array(found[name], dtype=np.float64) for name in ("shares", "standard_errors")]
-    if any(table.shape != (classes, classes) or not np.isfinite(table).all() for table in tables):
+    if any(table.shape != (classes, classes) or not (np.abs(table) < 1e3).all() for table in tables):
         raise InputError(f"{folder / 'confusion.json'} is of another number of classes than the run.")
     called = np.array(found["called"], dtype=np.float64)
     if called.shape != (classes,) or not (called >= 0).all() or not 0 < called.sum() < math.inf:

@@ -146,13 +146,16 @@ def _classes(run: Run) -> tuple[dict[str, Any], ...]:
     shares, errors, called = (run.confusion[name] for name in ("shares", "standard_errors", "called"))
     rows = []
     for c, name in enumerate(run.class_names):
-        there = sum(shares[c])
-        enough = there > 2 * math.sqrt(sum(error**2 for error in errors[c]))  # else a share of it says nothing
+        there, squares = sum(shares[c]), [error**2 for error in errors[c]]
+        # Whether it is shown must not depend on how large the class came out.
+        enough = there > 0 and math.sqrt(sum(squares)) < 0.2 * called[c]
+        found = min(1.0, max(0.0, shares[c][c] / there)) if enough else 0.0
+        spread = (1 - found) ** 2 * squares[c] + found**2 * (sum(squares) - squares[c])
         rows.append({
             "name": name,
             "called": called[c],
             "right": (shares[c][c] / called[c], errors[c][c] / called[c]) if called[c] else None,
-            "found": (shares[c][c] / there, errors[c][c] / there) if enough else None,
+            "found": (found, math.sqrt(spread) / there) if enough else None,
         })  # fmt: skip
     return tuple(rows)
 

@@ -119,6 +119,7 @@ class PrivateSelection:
             made = make_release(
                 self.source, self.mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again,
                 out=out / RELEASED, draw=self._drawing(ledger), about=self.about(),
+                shuffle=self.source.id_column is not None,  # the file's order may be that of the labels
             )  # fmt: skip
         release = Release.load(out / RELEASED)
         selection = self._told(release, score_path(ledger, made.record))
