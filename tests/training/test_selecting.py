@@ -306,6 +306,23 @@ def _timeless(content):
     return re.sub(rb'"seconds": [0-9.e-]+|"[0-9a-f]{64}"', b"", content)
 
 
+def test_shuffled_rows_are_the_same_rows_in_another_order(tmp_path, runs):
+    """The file's order may be that of its labels; what was drawn for a row stays with its id."""
+    done = run(tmp_path, shuffle=True)
+    release = Release.load(tmp_path / "chosen" / "released.parquet")
+    plain = contest().source
+    names = [name for batch in plain.batches() for name in batch.ids.to_pylist()]
+    assert sorted(release.ids.tolist()) == sorted(names)
+    assert release.ids.tolist() != names  # the same order comes once in 300!
+    assert done.summary["release"] == release.checksum
+    # One of the runs is what was published, row by row.
+    place = {name: i for i, name in enumerate(names)}
+    order = [place[name] for name in release.ids.tolist()]
+    kept = release.mechanism.evidence(release.observations)
+    assert any(np.array_equal(release.mechanism.evidence(one.observations)[order], kept) for one in runs)
+    assert run(tmp_path, shuffle=True).made.charged_now is False
+
+
 def test_private_files_stay_private(tmp_path):
     done = run(tmp_path)
     path = score_path(Ledger(tmp_path / "l.ledger"), done.made.record)

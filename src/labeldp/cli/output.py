@@ -98,6 +98,11 @@ def ledger_text(done: dict[str, Any]) -> str:
     return f"{done['ledger']} (entry {done['entry']}{'; a new ledger, begun now' if done['ledger_begun'] else ''})"
 
 
+def order_text(done: dict[str, Any]) -> str:
+    """Whether the rows are in the order of their file."""
+    return "shuffled" if done["shuffled"] else "that of the input, and public (--shuffle hides it)"
+
+
 def show(done: dict[str, Any], facts: Callable[[dict[str, Any]], list[tuple[str, str]]], *, json: bool) -> None:
     """What was done: warnings to stderr, then JSON, or facts for people."""
     for warning in done["warnings"]:

@@ -163,7 +163,7 @@ def run(
     mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
     plan = teacher_plan(given, stages, seed)
     learning = student_plan(given, stages, student, students, seed, name)
-    warn(mechanism)
+    warn(mechanism, origin)
     workers = workers_of(processes, ray)
     begin(stages, origin)
     papers = papers_of(
@@ -279,7 +279,7 @@ def aggregate(
         voted["queries"] if given["max_asked"] is None else given["max_asked"],
     )
     mechanism = mechanism_of(stages, given, delta, answer_accuracy, publish)
-    warn(mechanism)
+    warn(mechanism, origin)
     papers = papers_of(
         stages, origin, mechanism, holdout_epsilon, (budget, budget_gaussian, raise_budget), again, insecure_seed
     )

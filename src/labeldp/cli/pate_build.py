@@ -186,10 +186,16 @@ def workers_of(processes: int, ray: str | None) -> Workers:
     return RayWorkers(ray) if ray is not None else LocalWorkers(processes)
 
 
-def warn(mechanism: PateAnswers) -> None:
-    """Of what the paper advises against."""
+def warn(mechanism: PateAnswers, origin: Origin) -> None:
+    """Of what the paper advises against, and of an order that may tell."""
     from labeldp.pate.answers import doubts
 
+    if origin.dataset is None:
+        typer.echo(
+            "warning: answers are in the order of the label file, and --holdout takes its last rows: both are public. If the file is sorted by "
+            "its label, sort or shuffle it first.",
+            err=True,
+        )
     for doubt in doubts(mechanism):
         typer.echo(f"warning: {doubt}", err=True)
 

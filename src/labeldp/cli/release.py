@@ -20,7 +20,7 @@ from labeldp.cli.options import (
     PriorOption,
     read_prior,
 )
-from labeldp.cli.output import cost_text, guarantee_text, ledger_text, show
+from labeldp.cli.output import cost_text, guarantee_text, ledger_text, order_text, show
 from labeldp.errors import InputError
 
 
@@ -182,7 +182,7 @@ def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
         ("certificate", guarantee_text(certificate)),
         ("cost", cost_text(done)),
         ("budget", budget["text"]),
-        ("row order", "shuffled" if done["shuffled"] else "that of the input, and public (--shuffle hides it)"),
+        ("row order", order_text(done)),
         ("ledger", ledger_text(done)),
     ]
     facts += [("raised", f"the budget was raised on {r['at']}") for r in budget["raised"]]

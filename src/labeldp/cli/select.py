@@ -19,7 +19,7 @@ from labeldp.cli.options import (
     JsonOption,
     LedgerOption,
 )
-from labeldp.cli.output import cost_text, guarantee_text, ledger_text, show
+from labeldp.cli.output import cost_text, guarantee_text, ledger_text, order_text, show
 from labeldp.errors import InputError
 
 _SELECTION = "Selection"
@@ -35,6 +35,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", help="The run directory of the winner; what is in it may be handed over.", readable=False)],
     id_column: Annotated[str | None, typer.Option("--id", help="A public column that names each row, in the labels and in the features. Default: the row number.", rich_help_panel=DATA)] = None,
     image_size: ImageSizeOption = None,
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Write the rows in a random order (needs --id): that of the file may be that of its labels.", rich_help_panel=DATA)] = False,
     expected_runs: Annotated[float, typer.Option("--expected-runs", help="How many runs there are on average; how many there were stays secret.", rich_help_panel=_SELECTION)] = 10.0,
     shape: Annotated[float, typer.Option("--shape", help="Of the law of the number of runs: 0 (logarithmic) costs least and varies most, 1 is geometric.", rich_help_panel=_SELECTION)] = 1.0,
     score_share: Annotated[float, typer.Option("--score-share", help="The share of rows that score, and are not trained on.", rich_help_panel=_SELECTION)] = 0.1,
@@ -72,7 +73,7 @@ def command(
     options = SelectOptions(
         label=label, classes=Classes.parse(classes), epsilon=epsilon, candidates=candidates, expected_runs=expected_runs, shape=shape,
         score_share=score_share, id_column=id_column, image_size=image_size, data_set=data_set, ledger=ledger, budget=budget,
-        raise_budget=raise_budget, again=again, seed=seed, device=device, insecure_seed=insecure_seed,
+        raise_budget=raise_budget, again=again, shuffle=shuffle, seed=seed, device=device, insecure_seed=insecure_seed,
     )  # fmt: skip
     # How many runs there were stays secret: no bar counts them, and no line says when they were over.
     with Progress("choosing in private") as shown:
@@ -97,6 +98,7 @@ def _facts(done: dict[str, Any]) -> list[tuple[str, str]]:
         ("trust", "central: whoever ran this saw features and labels; how long it took must stay secret"),
         ("cost", cost_text(done, "charged now, once for all runs")),
         ("budget", done["budget"]),
+        ("row order", order_text(done)),
         ("ledger", ledger_text(done)),
     ]  # fmt: skip
     if done["insecure"]:

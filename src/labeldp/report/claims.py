@@ -75,7 +75,11 @@ def ledger_for(run: Run, path: Path) -> dict[str, Any] | None:
 def with_ledger(run: Run, path: Path | None) -> Run:
     """With its ledger's entries: the owner's, or, where none is named, an experiment's own. A foreign one is passed over."""
     if path is not None:
-        return replace(run, ledger=ledger_for(run, path))
+        found = ledger_for(run, path)
+        silent = (
+            () if found else ("None of its releases is recorded in the ledger that was named, or they are not here.",)
+        )
+        return replace(run, ledger=found, notes=(*run.notes, *silent))
     if run.own_ledger is None:
         return run
     try:

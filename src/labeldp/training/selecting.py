@@ -41,6 +41,7 @@ class SelectOptions:
     budget: float | None = None
     raise_budget: bool = False
     again: str | None = None
+    shuffle: bool = False
     seed: int = 0
     device: str = "auto"
     insecure_seed: int | None = None
@@ -72,7 +73,13 @@ def select(
     _ = selection.mechanism  # an ε that cannot be begins no ledger
     ledger = Ledger(options.ledger, budget=options.budget, raise_budget=options.raise_budget)
     done = selection.run(
-        out, data_set=name, ledger=ledger, entropy=noise(options.insecure_seed), again=options.again, on_step=on_step
+        out,
+        data_set=name,
+        ledger=ledger,
+        entropy=noise(options.insecure_seed),
+        again=options.again,
+        shuffle=options.shuffle,
+        on_step=on_step,
     )
     made = done.made
     return {
@@ -87,6 +94,7 @@ def select(
         "ledger": os.fspath(ledger.path),
         "ledger_begun": ledger.begun_now,
         "entry": made.record.number,
+        "shuffled": options.shuffle,
         "training": done.summary,
         "warnings": [
             *made.warnings,

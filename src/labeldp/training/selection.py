@@ -108,18 +108,20 @@ class PrivateSelection:
         ledger: Ledger,
         entropy: Entropy | None = None,
         again: str | None = None,
+        shuffle: bool = False,
         on_step: Steps = lambda step, of: None,
     ) -> Chosen:
         """Check everything, charge, draw, publish; then train from what is published, in the run directory `out`.
 
-        Repeated, it returns the first result and charges nothing. `on_step` is told of that training alone.
+        Repeated, it returns the first result and charges nothing. `on_step` is told of that training alone. The file's order may be that
+        of its labels: `shuffle` writes the rows in another.
         """
         with _place_for(out):
             self._check(ledger, data_set)
             made = make_release(
                 self.source, self.mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again,
                 out=out / RELEASED, draw=self._drawing(ledger), about=self.about(),
-                shuffle=self.source.id_column is not None,  # the file's order may be that of the labels
+                shuffle=shuffle,
             )  # fmt: skip
         release = Release.load(out / RELEASED)
         selection = self._told(release, score_path(ledger, made.record))
