@@ -39,12 +39,13 @@ class Report:
         """
         if not folders:
             raise InputError("name at least one run directory.")
-        given = {release.checksum: release for release in map(Release.load, releases)}
+        loaded = [(path, Release.load(path)) for path in releases]
+        given = {release.checksum: release for _, release in loaded}
         runs = _joined([read_run(folder, owner=owner).with_releases(given) for folder in folders])
-        unused = set(given) - {one for run in runs for one in run.made_from}
+        used = {one for run in runs for one in run.made_from}
+        unused = ", ".join(str(path) for path, release in loaded if release.checksum not in used)
         if unused:
-            names = ", ".join(str(p) for p, r in zip(releases, given.values(), strict=False) if r.checksum in unused)
-            raise InputError(f"none of these runs was made from {names}.")
+            raise InputError(f"none of these runs was made from {unused}.")
         runs = [with_ledger(checked(run), ledger) for run in runs]
         if ledger is not None and not any(run.ledger for run in runs):
             raise InputError(

@@ -81,8 +81,8 @@ class Run:
     insecure: str | None
     mechanism: str | None
     release: str | None = None  # the checksum of what was trained on; of joined releases, theirs together
-    trained_on: tuple[str, ...] = ()  # the releases that were trained on, and all that are behind them
-    made_from: tuple[str, ...] = ()
+    trained_on: tuple[str, ...] = ()  # the releases that it was trained on
+    made_from: tuple[str, ...] = ()  # these, and those behind their public priors
     checked: bool = False  # the certificate was computed from the releases, not read
     model: str | None = None  # a digest
     canaries: int | None = None  # planted labels in the releases, as far as these files know
