@@ -3,6 +3,7 @@
 import errno
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +102,12 @@ def test_room_that_is_not_there_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match="room"):
         reserve(tmp_path / "room", 1 << 62)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", [".", "folder", ".."])
+def test_a_directory_is_no_file(tmp_path, monkeypatch, name):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="is a directory"):
+        place_file(Path(name), lambda file: file.write(b"x"))
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

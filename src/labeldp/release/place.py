@@ -90,6 +90,8 @@ def fill_and_place(
 
 def place_file(path: Path, write: Callable[[IO[bytes]], Any], *, private: bool = False) -> None:
     """Write `path` as a whole: it appears complete or not at all. A `private` file only its owner can read."""
+    if path.is_dir() or not path.name:  # "." has no name that a temporary file could be called by
+        raise InputError(f"{path} is a directory; name a file.")
     temporary = temporary_beside(path)
     try:
         reserve(temporary, 0, called=path)
