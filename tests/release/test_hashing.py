@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.release import hashing
 from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher
 
@@ -193,9 +194,26 @@ def test_hashes_are_keyed_blake2b():
     assert IdHasher(OTHER_KEY).hashes(pa.array(ids)).tolist() != expected
 
 
-def test_spellings_of_a_number_are_other_ids():
-    a, b, c = (IdHasher(KEY).hashes(pa.array([i]))[0] for i in ("7", "07", "7.0"))
-    assert len({a, b, c}) == 3
+def test_spellings_of_a_number_are_one_id_unless_they_are_taken_as_written():
+    spellings = pa.array(["7", "07", "7.0"])
+    assert len(set(IdHasher(KEY).hashes(spellings).tolist())) == 1
+    assert len(set(IdHasher(KEY, AS_WRITTEN).hashes(spellings).tolist())) == 3
+
+
+def test_ids_with_two_forms_have_two_hashes():
+    ids = pa.array(["a", "07", "b "])
+    for form, other in ((CANONICAL, AS_WRITTEN), (AS_WRITTEN, CANONICAL)):
+        own, pairs = IdHasher(KEY, form).add(ids)
+        assert (own == IdHasher(KEY, form).hashes(ids)).all()
+        assert (pairs == np.stack((own[1:], IdHasher(KEY, other).hashes(ids)[1:]), axis=1)).all()
+
+
+def test_an_older_fingerprint_is_that_of_ids_as_written():
+    hasher, older = IdHasher(KEY), IdHasher(KEY, AS_WRITTEN)
+    for each in (hasher, older):
+        each.add(pa.array(["a", "07", "b "]))
+    assert hasher.fingerprint_as_written() == older.fingerprint() == older.fingerprint_as_written()
+    assert hasher.fingerprint() != older.fingerprint()
 
 
 def test_looking_is_not_taking_note():
@@ -203,7 +221,7 @@ def test_looking_is_not_taking_note():
     empty = hasher.fingerprint()
     looked = hasher.hashes(pa.array([1, 2]))
     assert hasher.fingerprint() == empty
-    assert (hasher.add(pa.array([1, 2])) == looked).all()
+    assert (hasher.add(pa.array([1, 2]))[0] == looked).all()
     assert hasher.fingerprint() != empty
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labeldp.accounting.cost import Cost
+from labeldp.accounting.cost import MIN_DELTA, Cost
 from labeldp.accounting.journal import Entry
-from labeldp.accounting.rows import Rows, heaviest, highest, rows_from_json
+from labeldp.accounting.rows import RowIds, Rows, heaviest, highest, rows_from_json
 from labeldp.errors import LedgerError
 
 # A release's life; each state is durable before the next step begins.
 CHARGED, COMPLETE, PUBLISHED, DELIVERED = "charged", "complete", "published", "delivered"
 LOST = "lost"  # published, and its file gone: the charge stands, and it is over
 STATES = (CHARGED, COMPLETE, PUBLISHED, DELIVERED, LOST)
+
+ORIGINAL = "original"  # the group of ids that needs no name
 
 
 @dataclass(frozen=True)
@@ -30,14 +32,18 @@ class Fingerprint:
     digest: str | None
     # Of all columns but the label, ids among them: the same file with and without --id has it in common.
     columns: str | None = None
+    # Of ids as they were written, where that is not their canonical form: older ledgers know nothing else.
+    written: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As an entry of the ledger."""
-        return {"by": self.by, "rows": self.rows, "digest": self.digest, "columns": self.columns}
+        written = {} if self.written is None else {"written": self.written}
+        return {"by": self.by, "rows": self.rows, "digest": self.digest, "columns": self.columns, **written}
 
     def matches(self, other: Fingerprint) -> bool:
         """Whether both are of the same rows, known in the same way."""
-        return (self.by, self.rows, self.digest) == (other.by, other.rows, other.digest)
+        forms = ((self.digest, other.digest), (self.written or "", other.digest), (self.digest, other.written or ""))
+        return (self.by, self.rows) == (other.by, other.rows) and any(mine == theirs for mine, theirs in forms)
 
     def same_file(self, other: Fingerprint) -> bool:
         """Whether both are of the same rows, though perhaps known in another way."""
@@ -66,44 +72,96 @@ class ReleaseRecord:
 
 @dataclass
 class DataSet:
-    """One data set's budget and releases."""
+    """One data set's budget and releases. `groups` are those of its ids; `ids` are all of them, released or not."""
 
     name: str
     fingerprint: Fingerprint
     caps: Cost | None
     delta: float = 0.0  # the δ at which the caps are stated
+    groups: tuple[str, ...] = (ORIGINAL,)
+    ids: RowIds | None = None
     promised: Cost = field(default_factory=Cost)  # the highest caps under which anything was charged
     unprotected: str | None = None
     raised: list[dict[str, Any]] = field(default_factory=list)
     releases: list[ReleaseRecord] = field(default_factory=list)
+    book: Book | None = field(default=None, repr=False, compare=False)  # the ledger's, in which its ids have accounts
+
+    def peers(self, group: str | None = None) -> list[DataSet]:
+        """The data sets whose ids are accounted for together with these: those of a group (None: of all groups), itself among them."""
+        if self.book is None or self.fingerprint.by != "ids":
+            return [self]
+        others = [d for d in self.book.data_sets.values() if d.name != self.name and d.fingerprint.by == "ids"]
+        return [self, *(d for d in others if group is None or group in d.groups)]
 
     def spent_on(self, rows: Rows) -> Cost:
-        """The most that any of these rows has paid."""
-        return heaviest(rows, ((r.rows, r.cost) for r in self.releases if r.cost is not None))
+        """The most that any of these rows has paid, in all data sets of a group of ids that it is in."""
+        return self._most(rows, self.groups)
 
     def spent(self) -> Cost:
-        """The most that any row has paid so far."""
+        """The most that any row has paid so far, wherever its id appears."""
+        return self._most_of_all(self.groups)
+
+    def spent_if_same(self) -> Cost | None:
+        """The same, if equal ids name the same people in all groups; None where no id is in another group."""
+        groups = {group for peer in self.peers() for group in peer.groups}
+        if groups <= set(self.groups):
+            return None
+        together = self._most_of_all((None,))
+        return together if together != self.spent() else None
+
+    def _most_of_all(self, groups: Sequence[str | None]) -> Cost:
         most = Cost()
-        for release in self.releases:
-            here = self.spent_on(release.rows)
-            most = highest(most, here)
+        kinds = {release.rows: release.rows for release in self.releases}
+        if self.ids is not None:  # an id of this data set may have been released in another one only
+            kinds.setdefault(self.ids, self.ids)
+        for rows in kinds:
+            most = highest(most, self._most(rows, groups))
+        return most
+
+    def _most(self, rows: Rows, groups: Sequence[str | None]) -> Cost:
+        most = Cost()
+        for group in groups:
+            paid = [(r.rows, r.cost) for peer in self.peers(group) for r in peer.releases if r.cost is not None]
+            most = highest(most, heaviest(rows, paid))
         return most
 
     def publishable(self) -> dict[str, float] | None:
         """The (ε, δ) that may be published about all releases together, whatever they turn out to be: that of the caps.
 
         Of the highest that were ever in force: a cap that is lowered after seeing releases limits what comes, and does not
-        make a better promise about what was.
+        make a better promise about what was. (Where an older labeldp let ids be released under two names, it may be more.)
         """
         if self.caps is None:
             return None
-        most = highest(self.promised, self.caps)
-        return {"epsilon": most.epsilon(self.delta), "delta": self.delta if most.gaussian else 0.0}
+        return self._stated(highest(self.most_promised(), self.spent()))
+
+    def most_promised(self) -> Cost:
+        """The highest caps that were ever in force."""
+        return highest(self.promised, self.caps or Cost())
+
+    def publishable_if_same(self) -> dict[str, float] | None:
+        """What holds so far if equal ids name the same people in all groups of ids, whatever was said of them."""
+        together = self.spent_if_same()
+        return None if together is None or self.caps is None else self._stated(highest(self.most_promised(), together))
+
+    def _stated(self, most: Cost) -> dict[str, float]:
+        if not most.gaussian:
+            return {"epsilon": most.pure, "delta": 0.0}
+        # A data set without a δ of its own may hold ids that paid a Gaussian cost elsewhere.
+        deltas = (self.delta, *(peer.delta for peer in self.peers()), 2 * most.slack_mass, MIN_DELTA)
+        delta = next(delta for delta in deltas if delta > most.slack_mass)
+        return {"epsilon": most.epsilon(delta), "delta": delta}
 
     def budget_json(self) -> dict[str, Any]:
-        """For a release's metadata: the caps, what they amount to, and every time they were raised."""
-        caps = self.caps.to_json() if self.caps else None
-        return {"caps": caps, "publishable": self.publishable(), "raised": self.raised}
+        """For a release's metadata: the caps, what they amount to for every label, of whom it is said, and every time they were raised."""
+        return {
+            "caps": self.caps.to_json() if self.caps else None,
+            "publishable": self.publishable(),
+            "publishable_if_same": self.publishable_if_same(),
+            "of": "ids" if self.fingerprint.by == "ids" else "this name",
+            "groups": list(self.groups),
+            "raised": self.raised,
+        }
 
 
 @dataclass
@@ -114,6 +172,14 @@ class Book:
     key: bytes
     data_sets: dict[str, DataSet] = field(default_factory=dict)
     releases: dict[int, ReleaseRecord] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for data_set in self.data_sets.values():
+            data_set.book = self
+
+    def groups(self) -> tuple[str, ...]:
+        """All groups of ids that were ever named, and the one that needs no name."""
+        return tuple(dict.fromkeys((ORIGINAL, *(name for d in self.data_sets.values() for name in d.groups))))
 
 
 def read(entries: Iterable[Entry], folder: Path) -> Book:
@@ -136,7 +202,11 @@ def _apply(book: Book, entry: Entry, folder: Path) -> None:
         release.checksum = body.get("checksum", release.checksum)
     elif entry.kind == "data set":
         caps = Cost.from_json(body["caps"]) if body["caps"] else None
-        book.data_sets[body["name"]] = DataSet(body["name"], Fingerprint(**body["fingerprint"]), caps, body["delta"])
+        ids = rows_from_json(body["ids"], folder) if body.get("ids") else None
+        book.data_sets[body["name"]] = DataSet(
+            body["name"], Fingerprint(**body["fingerprint"]), caps, body["delta"], tuple(body.get("groups", (ORIGINAL,))),
+            ids if isinstance(ids, RowIds) else None, book=book,
+        )  # fmt: skip
     elif entry.kind == "budget":
         data_set = book.data_sets[body["data_set"]]
         before, data_set.caps, data_set.delta = data_set.caps, Cost.from_json(body["caps"]), body["delta"]

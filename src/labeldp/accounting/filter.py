@@ -12,7 +12,7 @@ from typing import Any
 
 from labeldp.accounting.book import CHARGED, DELIVERED, Book, DataSet, Fingerprint, ReleaseRecord
 from labeldp.accounting.cost import SLACK_SHARE, Cost, check_delta
-from labeldp.accounting.rows import Rows, highest, overlap
+from labeldp.accounting.rows import RowIds, Rows, coverings, highest, overlap, shared_ids
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, RefusedError
 
 AGAIN_CHARGE = "charge"
@@ -71,17 +71,23 @@ class Request:
     asked: float = (
         0.0  # the pure ε that was asked for; what integers make of it, or what a prior leaves of it, may be less
     )
+    ids: RowIds | None = None  # all ids of the data set, released now or not
+    other_ids: str | None = None  # the group of ids that these are said to be of: other people than equal ids elsewhere
 
     def __post_init__(self) -> None:
         if self.again not in (None, AGAIN_CHARGE):
             raise InputError(f"`again` takes only {AGAIN_CHARGE!r}; got {self.again!r}.")
         check_name(self.data_set)
+        if self.other_ids is not None:
+            check_name(self.other_ids, "a group of ids")
+            if self.fingerprint.by != "ids":
+                raise InputError("--other-ids is said of rows that go by id: name the column with --id.")
 
 
-def check_name(data_set: str) -> None:
-    """A data set's name goes into files and messages."""
-    if not isinstance(data_set, str) or not 1 <= len(data_set) <= 200 or not data_set.isprintable():
-        raise InputError("a data set's name is 1 to 200 printable characters.")
+def check_name(name: str, what: str = "a data set") -> None:
+    """Names go into files and messages."""
+    if not isinstance(name, str) or not 1 <= len(name) <= 200 or not name.isprintable():
+        raise InputError(f"the name of {what} is 1 to 200 printable characters.")
 
 
 @dataclass(frozen=True)
@@ -95,46 +101,34 @@ class Decision:
 def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     """Allow, repeat or refuse (by raising)."""
     entries: list[tuple[str, dict[str, Any]]] = []
-    data_set = _recognise(book, request)
-    if request.insecure and (budget.given or (data_set is not None and data_set.unprotected is None)):
+    known = _recognise(book, request)
+    if request.insecure and (budget.given or (known is not None and known.unprotected is None)):
         raise RefusedError(
             f"the data set {request.data_set!r} has a budget, and an insecure release ({request.insecure}) would void it. "
             "Use another --data-set and --ledger for experiments."
         )
-    if data_set is None:
-        caps = None
-        if not request.insecure and request.cost is not None:
-            caps = budget.caps(Cost() if budget.given else highest(request.cost, Cost(pure=request.asked)))
-        data_set = DataSet(request.data_set, request.fingerprint, caps, budget.delta(request.delta))
-        fingerprint = request.fingerprint.to_json()
-        body = {
-            "name": data_set.name,
-            "fingerprint": fingerprint,
-            "caps": _json(caps),
-            "delta": data_set.delta,
-            "at": now,
-        }
-        entries.append(("data set", body))
-    elif budget.given:
-        caps, delta = _changed(data_set, budget), budget.delta(data_set.delta)
-        if delta < data_set.delta:
-            _check_statable(data_set, caps, delta)
-        if (caps, delta) != (data_set.caps, data_set.delta):
-            raised = not caps.within(data_set.caps or caps)
-            body = {"data_set": data_set.name, "caps": caps.to_json(), "delta": delta, "raised": raised, "at": now}
-            entries.append(("budget", body))
-            data_set = replace(data_set, caps=caps, delta=delta)
+    if known is None:
+        data_set = _opened(book, request, budget)
+        entries.append(("data set", _opening(data_set, now)))
+    else:
+        data_set = known
+        if budget.given:
+            data_set = _with_budget(data_set, _changed(data_set, budget), budget, now, entries)
     repeats = _same(data_set, request)
     if repeats is not None:
         return Decision(tuple(entries), repeats)
-    before = [release for release in data_set.releases if overlap(request.rows, release.rows)]
-    over = _over_budget(data_set, request)
+    _check_protection(data_set, request)
+    before = _overlapping(data_set, request.rows)
+    raised: dict[str, Cost] = {}
+    for other, _, _ in _too_low(data_set, request, raised) if budget.raise_it else ():
+        if other.name != data_set.name:
+            higher = _with_budget(other, highest(other.caps or Cost(), budget.caps(Cost())), budget, now, entries)
+            raised[other.name] = higher.caps or Cost()
+    over = _over_budget(data_set, request, raised)
     # Nothing is left to protect where labels were handed out insecurely: no ritual either.
     if before and request.again != AGAIN_CHARGE and data_set.unprotected is None:
         raise AlreadyReleasedError(
-            f"rows of {data_set.name!r} were released before ({_describe(before[-1])}, made on {before[-1].made}), and this "
-            f"request differs in {_differences(before, request)}. A second look at the same labels costs again: add "
-            f'`--again charge` (in Python again="charge") if that is meant.{" And then: " + over if over else ""}'
+            f"{_released_before(data_set, before, request)}{' And then: ' + over if over else ''}"
         )
     if over:
         raise BudgetError(f"{over} Nothing was charged or released.")
@@ -150,6 +144,90 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     return Decision(tuple(entries), None)
 
 
+def _opened(book: Book, request: Request, budget: Budget) -> DataSet:
+    """A data set that the ledger did not know. Its ids are of the group that is named, else of every group there is."""
+    caps = None
+    if not request.insecure and request.cost is not None:
+        caps = budget.caps(Cost() if budget.given else highest(request.cost, Cost(pure=request.asked)))
+    groups = book.groups() if request.other_ids is None else (request.other_ids,)
+    return DataSet(
+        request.data_set, request.fingerprint, caps, budget.delta(request.delta), groups, request.ids, book=book
+    )
+
+
+def _opening(data_set: DataSet, now: str) -> dict[str, Any]:
+    return {
+        "name": data_set.name, "fingerprint": data_set.fingerprint.to_json(), "caps": _json(data_set.caps), "delta": data_set.delta,
+        "groups": list(data_set.groups), "ids": data_set.ids.to_json() if data_set.ids is not None else None, "at": now,
+    }  # fmt: skip
+
+
+def _with_budget(
+    data_set: DataSet, caps: Cost, budget: Budget, now: str, entries: list[tuple[str, dict[str, Any]]]
+) -> DataSet:
+    """The data set under these caps, and the entry that says so if they are new."""
+    delta = budget.delta(data_set.delta)
+    if delta < data_set.delta:
+        _check_statable(data_set, caps, delta)
+    if (caps, delta) == (data_set.caps, data_set.delta):
+        return data_set
+    raised = not caps.within(data_set.caps or caps)
+    entries.append(
+        (
+            "budget",
+            {"data_set": data_set.name, "caps": caps.to_json(), "delta": delta, "raised": raised, "at": now},
+        )
+    )
+    return replace(data_set, caps=caps, delta=delta)
+
+
+def _overlapping(data_set: DataSet, rows: Rows) -> list[tuple[DataSet, ReleaseRecord]]:
+    """The releases that have some of these rows, in this data set or, by id, in another one."""
+    peers = {peer.name: peer for group in data_set.groups for peer in data_set.peers(group)}
+    return [(peer, r) for peer in peers.values() for r in peer.releases if overlap(rows, r.rows)]
+
+
+def _check_protection(data_set: DataSet, request: Request) -> None:
+    """Ids are protected wherever they appear, or nowhere."""
+    peers = {peer.name: peer for group in data_set.groups for peer in data_set.peers(group)}
+    for other in peers.values():
+        if other.name == data_set.name or (request.insecure is None) == (other.unprotected is None):
+            continue
+        held = [release.rows for release in other.releases]
+        if request.insecure and other.ids is not None:
+            held.append(other.ids)
+        shared = max((shared_ids(request.rows, rows) for rows in held), default=0)
+        if shared and request.insecure:
+            raise RefusedError(
+                f"{shared:,} of these ids are protected by the budget of data set {other.name!r}, which an insecure release "
+                f"({request.insecure}) would void. Use another --ledger for experiments with other people's ids."
+            )
+        if shared:
+            raise RefusedError(
+                f"{shared:,} of these ids were released without protection in data set {other.name!r} ({other.unprotected}): nothing can "
+                "be promised of their labels. If these ids name other people, --other-ids NAME says so."
+            )
+
+
+def _released_before(data_set: DataSet, before: list[tuple[DataSet, ReleaseRecord]], request: Request) -> str:
+    """Which earlier releases have these rows, and what to do."""
+    own = [release for other, release in before if other.name == data_set.name]
+    if own:
+        return (
+            f"rows of {data_set.name!r} were released before ({_describe(own[-1])}, made on {own[-1].made}), and this "
+            f"request differs in {_differences(own, request)}. A second look at the same labels costs again: add "
+            f'`--again charge` (in Python again="charge") if that is meant.'
+        )
+    names = ", ".join(dict.fromkeys(repr(other.name) for other, _ in before))
+    shared, last = max(shared_ids(request.rows, release.rows) for _, release in before), before[-1][1]
+    return (
+        f"{shared:,} of these {len(request.rows):,} ids were released before, in data set {names} ({_describe(last)}, made on "
+        f"{last.made}). "
+        'A second look at the same labels costs again: add `--again charge` (in Python again="charge") and it adds up; or release only '
+        "the other rows with --rows; or, if these ids name other people, say so with --other-ids NAME."
+    )
+
+
 def _recognise(book: Book, request: Request) -> DataSet | None:
     known, mine = book.data_sets.get(request.data_set), request.fingerprint
     if known is not None and not known.fingerprint.matches(mine):
@@ -163,7 +241,11 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
             f"{_of(mine)}. If these are other people's labels, name them with --data-set; if some rows are the same, their "
             "budget is spent under the old name."
         )
-    for other in book.data_sets.values():
+    if known is not None and request.other_ids is not None and known.groups != (request.other_ids,):
+        raise RefusedError(
+            f"the ledger has the ids of {known.name!r} in the group {', '.join(map(repr, known.groups))}: a data set stays where it is."
+        )
+    for other in book.data_sets.values() if request.other_ids is None else ():
         theirs = other.fingerprint
         if other.name != request.data_set and ((mine.digest and theirs.matches(mine)) or theirs.same_file(mine)):
             how = f"Use --data-set {other.name}."
@@ -171,7 +253,7 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
                 how = f"Plant the canaries again with --data-set {other.name}: a planted file carries its data set's name."
             raise RefusedError(
                 f"these rows are known to the ledger as data set {other.name!r}; under another name they would escape its "
-                f"budget. {how} If they are other people whose ids merely coincide, give them ids of their own, or another --ledger."
+                f"budget. {how} If these ids name other people, say so with --other-ids NAME."
             )
     return known
 
@@ -189,9 +271,10 @@ def _changed(data_set: DataSet, budget: Budget) -> Cost:
             "what can no longer be kept."
         )
     caps = budget.caps(data_set.caps)
-    if not data_set.spent().within(caps):
+    spent = data_set.spent()
+    if not spent.within(caps):
         raise BudgetError(
-            f"{describe_caps(data_set.spent())} of the budget of {data_set.name!r} is spent; it cannot be lowered to "
+            f"{describe_caps(spent)} of the budget of {data_set.name!r} is spent; it cannot be lowered to "
             f"{describe_caps(caps)}, which would promise what is no longer true."
         )
     if not caps.within(data_set.caps) and not budget.raise_it:
@@ -239,25 +322,58 @@ def _differences(before: list[ReleaseRecord], request: Request) -> str:
     return ", ".join(differing(closest)) or "nothing but the draw"
 
 
-def _over_budget(data_set: DataSet, request: Request) -> str | None:
+def _needed(data_set: DataSet, request: Request) -> dict[str, tuple[DataSet, Cost]]:
+    """What each data set that holds some of these rows would have to allow: the most that such a row will have paid."""
+    needed: dict[str, tuple[DataSet, Cost]] = {}
+    if request.cost is None:
+        return needed
+    for group in data_set.groups:
+        # A data set holds all ids of its file, released or not; older ledgers kept only the released ones.
+        held = [
+            (peer, rows, cost)
+            for peer in data_set.peers(group)
+            for rows, cost in (
+                *((release.rows, release.cost or Cost()) for release in peer.releases),
+                *([(peer.ids, Cost())] if peer.ids is not None else []),
+            )
+        ]
+        for covering in coverings(request.rows, [rows for _, rows, _ in held]):
+            total = sum((held[i][2] for i in covering), request.cost)
+            for holder in (data_set, *(held[i][0] for i in covering)):
+                _, most = needed.get(holder.name, (holder, Cost()))
+                needed[holder.name] = holder, highest(most, total)
+    return needed
+
+
+def _too_low(data_set: DataSet, request: Request, raised: dict[str, Cost]) -> list[tuple[DataSet, Cost, Cost]]:
+    """The data sets whose caps (given here, with those that are raised now) do not hold what some row would then have paid."""
+    held = [(d, raised.get(d.name, d.caps), total) for d, total in _needed(data_set, request).values()]
+    return [(d, caps, total) for d, caps, total in held if caps is not None and not total.within(caps)]
+
+
+def _over_budget(data_set: DataSet, request: Request, raised: dict[str, Cost]) -> str | None:
     """Why the request does not fit the caps, and what would make it fit; None if it fits."""
-    if data_set.caps is None or request.cost is None:
+    over = _too_low(data_set, request, raised)
+    if not over or request.cost is None:
         return None
-    spent = data_set.spent_on(request.rows)
-    total = spent + request.cost
-    if total.within(data_set.caps):
-        return None
-    options = []
-    if total.pure > data_set.caps.pure:
+    alone = [d.name for d, _, _ in over] == [data_set.name]
+    budgets = " and ".join(f"{describe_caps(caps)} for {d.name!r}" for d, caps, _ in over)
+    said = f"these ids are under several budgets, each of which counts: {budgets}"
+    if alone:
+        said = f"the budget of {data_set.name!r} is {describe_caps(over[0][1])}"
+    options, total = [], Cost()
+    for _, _, needed in over:
+        total = highest(total, needed)
+    if any(needed.pure > caps.pure for _, caps, needed in over):
         options.append(f"--budget {_few_digits(total.pure)}")
-    if any(a > b for a, b in zip(total.numbers()[1:], data_set.caps.numbers()[1:], strict=True)):
+    if any(not Cost(0.0, *needed.numbers()[1:]).within(caps) for _, caps, needed in over):
         delta = data_set.delta or request.delta or 1e-5
         epsilon = Cost(0.0, *total.numbers()[1:]).epsilon(delta) * (1 + 2 * SLACK_SHARE)
         options.append(f"--budget-gaussian {_few_digits(epsilon)} --budget-delta {delta:g}")
+    which = "" if alone else f" (which raises {' and '.join(repr(d.name) for d, _, _ in over)})"
     return (
-        f"the budget of {data_set.name!r} is {describe_caps(data_set.caps)}; {describe_caps(spent)} of it is spent on these rows, "
-        f"and this release costs {describe_caps(request.cost)}. To weaken the promise, on the record: "
-        f"{' '.join(options)} --raise-budget."
+        f"{said}; {describe_caps(data_set.spent_on(request.rows))} of it is spent on these rows, and this release costs "
+        f"{describe_caps(request.cost)}. To weaken the promise, on the record: {' '.join(options)} --raise-budget{which}."
     )
 
 

@@ -40,12 +40,18 @@ class Ledger:
         budget: float | None = None,
         budget_gaussian: tuple[float, float] | None = None,
         raise_budget: bool = False,
+        other_ids: str | None = None,
         create: bool = True,
     ) -> None:
-        """Open or begin a ledger. The budget is that of each data set released through this object."""
+        """Open or begin a ledger. The budget is that of each data set released through this object.
+
+        `other_ids` names a group of ids: those of the data sets that are released first through this object name other people than
+        equal ids in other groups, and have accounts of their own. It is recorded.
+        """
         # Resolved, so that links to one ledger share its lock and its folder, wherever the process goes.
         self.path = (Path(path) if path is not None else default_ledger_path()).resolve()
         self.budget = Budget(budget, budget_gaussian, raise_budget)
+        self.other_ids = other_ids
         self.folder = self.path.with_name(self.path.name + ".releases")
         self.begun_now = False
         self._journal = Journal(self.path, self._first_entry if create else None)

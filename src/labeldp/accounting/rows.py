@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +14,10 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost
 from labeldp.errors import LedgerError
 
+CANONICAL, AS_WRITTEN = "canonical", "as written"
 _BLOCK = 1 << 20
+
+Keys: TypeAlias = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -34,29 +37,50 @@ class RowNumbers:
 
 @dataclass(frozen=True)
 class RowIds:
-    """Rows by id: `count` sorted 64-bit keyed hashes, in a file beside the ledger that is named by its digest."""
+    """Rows by id: `count` sorted 64-bit keyed hashes, in a file beside the ledger that is named by its digest.
+
+    form    what was hashed: ids in canonical form or as they were written; None: as written, by an older labeldp
+    other   the digest of a second file: [hash, hash in the other form] of the ids whose two forms differ, if any
+    """
 
     count: int
     digest: str
     folder: Path
+    form: str | None = field(default=None, compare=False)
+    other: str | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return self.count
 
     def to_json(self) -> dict[str, Any]:
         """As an entry of the ledger."""
-        return {"by": "id", "count": self.count, "digest": self.digest}
+        form = {} if self.form is None else {"form": self.form, "other": self.other}
+        return {"by": "id", "count": self.count, "digest": self.digest, **form}
 
-    def hashes(self) -> npt.NDArray[np.uint64]:
+    def hashes(self) -> Keys:
         """The sorted hashes, mapped from the file."""
-        path = self.folder / f"ids-{self.digest}.u64"
-        try:
-            hashes = np.memmap(path, dtype="<u8", mode="r")
-        except (OSError, ValueError):
-            raise LedgerError(f"{path}, which belongs to the ledger, is missing or unreadable.") from None
-        if len(hashes) != self.count or hashlib.sha256(hashes.data).hexdigest()[:32] != self.digest:
-            raise LedgerError(f"{path}, which belongs to the ledger, was altered.")
+        hashes = _mapped(self.folder / f"ids-{self.digest}.u64", self.digest)
+        if len(hashes) != self.count:
+            raise LedgerError(f"{self.folder / f'ids-{self.digest}.u64'}, which belongs to the ledger, was altered.")
         return hashes
+
+    def pairs(self) -> Keys:
+        """[hash, hash in the other form] of the ids that differ in them, sorted."""
+        if self.other is None:
+            return np.zeros((0, 2), dtype=np.uint64)
+        return _mapped(self.folder / f"ids-{self.other}.pairs", self.other).reshape(-1, 2)
+
+    def in_other_form(self, block: Keys) -> Keys:
+        """These hashes, each in the other form."""
+        pairs = self.pairs()
+        if not len(pairs):
+            return block
+        place = np.minimum(np.searchsorted(pairs[:, 0], block), len(pairs) - 1)
+        return np.where(pairs[place, 0] == block, pairs[place, 1], block)
+
+    def compares_like(self, other: RowIds) -> bool:
+        """Whether equal ids have equal hashes in both."""
+        return (self.form == CANONICAL) == (other.form == CANONICAL)
 
 
 Rows: TypeAlias = RowNumbers | RowIds
@@ -66,7 +90,7 @@ def rows_from_json(data: dict[str, Any], folder: Path) -> Rows:
     """The inverse of `to_json`."""
     if data["by"] == "number":
         return RowNumbers(data["start"], data["stop"])
-    return RowIds(data["count"], data["digest"], folder)
+    return RowIds(data["count"], data["digest"], folder, data.get("form"), data.get("other"))
 
 
 def highest(a: Cost, b: Cost) -> Cost:
@@ -76,55 +100,92 @@ def highest(a: Cost, b: Cost) -> Cost:
 
 def overlap(a: Rows, b: Rows) -> bool:
     """Whether some row is in both."""
-    return heaviest(a, [(b, Cost(pure=1.0))]).pure > 0
+    return any(coverings(a, [b]))
 
 
 def heaviest(rows: Rows, earlier: Iterable[tuple[Rows, Cost]]) -> Cost:
     """The most that one of `rows` has paid in `earlier` releases: costs add where they overlap, number by number."""
-    paid = [(other, cost) for other, cost in earlier if type(other) is type(rows)]
+    paid = list(earlier)
     most = Cost()
-    for covering in _coverings(rows, [other for other, _ in paid]):
-        total = Cost()
-        for i in covering:
-            total = total + paid[i][1]
-        most = highest(most, total)
+    for covering in coverings(rows, [other for other, _ in paid]):
+        most = highest(most, sum((paid[i][1] for i in covering), Cost()))
     return most
 
 
 def shared_ids(a: Rows, b: Rows) -> int:
-    """How many ids two sets of rows have in common; rows that go by number have none."""
+    """How many ids of the first are in the second; rows that go by number have none."""
     if not (isinstance(a, RowIds) and isinstance(b, RowIds)):
         return 0
     if a.digest == b.digest:
         return a.count
-    mine, theirs = a.hashes(), b.hashes()
-    return sum(
-        int(_is_member(np.asarray(mine[start : start + _BLOCK]), theirs).sum()) for start in range(0, len(mine), _BLOCK)
-    )
+    return sum(int(_members(a, block, b).sum()) for block in _blocks(a))
 
 
-def _coverings(rows: Rows, others: Sequence[Rows]) -> Iterator[tuple[int, ...]]:
-    """For every kind of row in `rows`: which of the others cover it."""
+def coverings(rows: Rows, others: Sequence[Rows]) -> Iterator[tuple[int, ...]]:
+    """For every kind of row in `rows`: which of the others cover it, by their places in the list.
+
+    Rows that go by number and rows that go by id never cover each other.
+    """
     if isinstance(rows, RowNumbers):
-        spans = [(max(o.start, rows.start), min(o.stop, rows.stop)) for o in others if isinstance(o, RowNumbers)]
-        for cut in sorted({rows.start, *(start for start, stop in spans if start < stop)}):
-            yield tuple(i for i, (start, stop) in enumerate(spans) if start <= cut < stop)
+        spans = {
+            i: (max(other.start, rows.start), min(other.stop, rows.stop))
+            for i, other in enumerate(others)
+            if isinstance(other, RowNumbers)
+        }
+        for cut in sorted({rows.start, *(start for start, stop in spans.values() if start < stop)}):
+            yield tuple(i for i, (start, stop) in spans.items() if start <= cut < stop)
         return
-    sets = [o for o in others if isinstance(o, RowIds)]
-    if all(o.digest == rows.digest for o in sets):
-        yield tuple(range(len(sets)))
+    sets = {i: other for i, other in enumerate(others) if isinstance(other, RowIds)}
+    whole = tuple(i for i, other in sets.items() if other.digest == rows.digest)
+    partly = [i for i in sets if i not in whole]
+    if not partly:
+        yield whole
         return
-    arrays = [o.hashes() for o in sets]
-    mine = rows.hashes()
-    for start in range(0, len(mine), _BLOCK):
-        block = np.asarray(mine[start : start + _BLOCK])
-        member = np.stack([_is_member(block, array) for array in arrays], axis=1)
+    for block in _blocks(rows):
+        member = np.stack([_members(rows, block, sets[i]) for i in partly], axis=1)
         for pattern in np.unique(member, axis=0):
-            yield tuple(int(i) for i in np.flatnonzero(pattern))
+            yield tuple(sorted((*whole, *(partly[int(i)] for i in np.flatnonzero(pattern)))))
 
 
-def _is_member(block: npt.NDArray[np.uint64], array: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    low, high = np.searchsorted(array, [block[0], block[-1]], side="left")
+def _blocks(rows: RowIds) -> Iterator[Keys]:
+    hashes = rows.hashes()
+    for start in range(0, len(hashes), _BLOCK):
+        yield np.asarray(hashes[start : start + _BLOCK])
+
+
+def _members(rows: RowIds, block: Keys, others: RowIds) -> npt.NDArray[np.bool_]:
+    """Which of a block of `rows` are in `others`.
+
+    Compared in another form than they were hashed in, two ids are the same if they are in any form that is known of both: an older
+    ledger has only what was written, and nobody shall spend twice by an upgrade.
+    """
+    if rows.compares_like(others):
+        return _is_member(block, others.hashes())
+    theirs = (others.hashes(), np.sort(others.pairs()[:, 1]))
+    either = [_is_member(mine, array) for mine in (block, rows.in_other_form(block)) for array in theirs]
+    return np.asarray(np.any(either, axis=0), dtype=bool)
+
+
+def _is_member(block: Keys, array: Keys) -> npt.NDArray[np.bool_]:
+    low, high = np.searchsorted(array, [block.min(), block.max()], side="left")
     near = np.asarray(array[low : high + 1])
     place = np.minimum(np.searchsorted(near, block), max(len(near) - 1, 0))
     return near[place] == block if len(near) else np.zeros(len(block), dtype=bool)
+
+
+_whole: dict[tuple[Path, str], tuple[int, int, int]] = {}  # files whose digest this process has checked, and as what
+
+
+def _mapped(path: Path, digest: str) -> Keys:
+    """A file of hashes that belongs to a ledger; its content must be what its name says."""
+    try:
+        hashes = np.memmap(path, dtype="<u8", mode="r")
+        status = path.stat()
+    except (OSError, ValueError):
+        raise LedgerError(f"{path}, which belongs to the ledger, is missing or unreadable.") from None
+    stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+    if _whole.get((path, digest)) != stamp:
+        if hashlib.sha256(hashes.data).hexdigest()[:32] != digest:
+            raise LedgerError(f"{path}, which belongs to the ledger, was altered.")
+        _whole[path, digest] = stamp
+    return hashes

@@ -17,7 +17,7 @@ from labeldp.audit.canaries import Canaries
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError
 from labeldp.release.classes import Classes
-from labeldp.release.hashing import is_id
+from labeldp.release.ids import is_id
 from labeldp.release.place import look_up, place_file
 from labeldp.release.source import TableSource
 from labeldp.release.tables import Table, bare_name, open_table, stated_data_set

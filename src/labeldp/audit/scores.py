@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.places import find
 from labeldp.errors import InputError
+from labeldp.release.ids import find
 from labeldp.release.probabilities import read_probabilities
 
 if TYPE_CHECKING:

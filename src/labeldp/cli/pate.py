@@ -410,8 +410,6 @@ def account(
 
 def _release(stages: Stages, mechanism: PateAnswers, holdout_epsilon: float | None, papers: Papers) -> Any:
     made = stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
-    for warning in made.warnings:
-        typer.echo(f"warning: {warning}", err=True)
     if holdout_epsilon is not None:
         stages.hold_out(holdout_epsilon, papers.ledger, papers.entropy)
     return made

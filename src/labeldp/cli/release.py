@@ -127,6 +127,23 @@ def command(
             autocompletion=among("charge"),
         ),
     ] = None,
+    other_ids: Annotated[
+        str | None,
+        typer.Option(
+            "--other-ids",
+            rich_help_panel=BUDGET,
+            metavar="NAME",
+            help="These ids name other people than equal ids that the ledger knows: a group of ids with accounts of its own, under this name, on the record.",
+        ),
+    ] = None,
+    ids_as_written: Annotated[
+        bool,
+        typer.Option(
+            "--ids-as-written",
+            rich_help_panel=ROWS,
+            help="007 is not 7: compare ids letter by letter. Default: outer white space, leading zeros, a trailing .0 and the composition of accents do not count.",
+        ),
+    ] = False,
     insecure_seed: Annotated[
         int | None,
         typer.Option(
@@ -164,7 +181,7 @@ def command(
         mechanism=mechanism, delta=delta, prior=read_prior(prior, declared), public_prior=public_prior, rows=read_rows(rows, id_column), shuffle=shuffle,
         budget=budget,
         budget_gaussian=None if budget_gaussian is None or budget_delta is None else (budget_gaussian, budget_delta),
-        raise_budget=raise_budget, again=again, insecure_seed=insecure_seed, insecure_no_privacy=insecure_no_privacy,
+        raise_budget=raise_budget, again=again, other_ids=other_ids, ids_as_written=ids_as_written, insecure_seed=insecure_seed, insecure_no_privacy=insecure_no_privacy,
     )  # fmt: skip
     with Progress("reading") as shown:
         done = release_file(labels, out, options, lambda what, rows, of: shown.show(what, rows, of, "rows"))

@@ -259,10 +259,13 @@ def _own(
     labels: Path | None,
 ) -> tuple[Any, Any, tuple[str, ...], Any]:
     """A release, features in its order with their columns, and a public test set if there is one."""
+    import pyarrow.compute as pc
+
     from labeldp.data.features import read_features
     from labeldp.data.join import join
     from labeldp.data.public_labels import read_public_labels
     from labeldp.release import Release
+    from labeldp.release.ids import comparable
     from labeldp.release.joint import join_releases
 
     loaded = join_releases([Release.load(path) for path in releases])
@@ -274,7 +277,7 @@ def _own(
     read.refuse_label(loaded.label, loaded.class_names)
     if read.values.shape[1:] != values.shape[1:]:
         raise InputError(f"the test features have shape {read.values.shape[1:]}; training's have {values.shape[1:]}.")
-    if read.named and not {str(name) for name in read.ids.tolist()}.isdisjoint(map(str, loaded.ids.tolist())):
+    if read.named and pc.any(pc.is_in(comparable(read.ids), value_set=comparable(loaded.ids))).as_py():
         raise InputError(
             "some test rows are in the release: their labels are not public, and the model may have trained on them."
         )

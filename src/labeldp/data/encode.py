@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from labeldp.data.cells import TEXT, clean, read_cells, rows_at_once
 from labeldp.data.columns import Column, fitted_columns
 from labeldp.errors import InputError
-from labeldp.release.hashing import is_id
+from labeldp.release.ids import is_id
 from labeldp.release.place import look_up, place_file
 from labeldp.release.tables import ParquetTable, Table, open_table
 

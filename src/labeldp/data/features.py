@@ -31,15 +31,6 @@ class Features:
     named: bool = False
     folder: Path | None = None
 
-    def places(self) -> dict[str, int]:
-        """The row of each id, as text. Ids that repeat are refused."""
-        found = {str(name): row for row, name in enumerate(self.ids.tolist())}
-        if len(found) != len(self.ids):
-            raise InputError(
-                f"{len(self.ids) - len(found):,} ids of the features repeat; each row needs one of its own."
-            )
-        return found
-
     def ordered(self, columns: Sequence[str]) -> npt.NDArray[Any]:
         """The values with columns in this order; refused if they are others. Features without names are taken as they come."""
         if not columns or not self.columns or tuple(columns) == self.columns:

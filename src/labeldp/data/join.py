@@ -10,12 +10,11 @@ import numpy.typing as npt
 from labeldp.data.features import Features
 from labeldp.errors import InputError
 from labeldp.release.core import Release
+from labeldp.release.ids import find
 
 
 def join(release: Release, features: Features) -> npt.NDArray[Any]:
     """One row of features for each position of the release: by id where both have ids, else by row number."""
-    if release.header["ids"] is not None and len({str(name) for name in release.ids.tolist()}) != len(release):
-        raise InputError("ids repeat in this release: whoever made it, labeldp did not.")
     features.refuse_label(release.label, release.class_names)
     if not features.named:
         if release.header["ids"] is not None:
@@ -30,8 +29,7 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
         raise InputError(
             "the release goes by row number, not by id: leave out --id, and give the features in the owner's order."
         )
-    place = features.places()
-    rows = np.array([place.get(str(name), -1) for name in release.ids.tolist()])
+    rows = find(release.comparable_ids(), features.ids, "the features", release.id_form, "in this release")
     if (rows < 0).any():
         raise InputError(
             f"{(rows < 0).sum():,} of the {len(rows):,} released rows have no features, the first at position "

@@ -13,6 +13,7 @@ import pyarrow as pa
 from labeldp.data.features import Features
 from labeldp.errors import InputError
 from labeldp.release.core import Release
+from labeldp.release.ids import find
 from labeldp.release.tables import open_table
 
 
@@ -60,13 +61,11 @@ def _column(path: Path, features: Features, label: str | None, id_column: str | 
         return [value for batch in table.batches([name]) for value in batch.column(name).to_pylist()]
     if id_column not in table.columns:
         raise InputError(f"{path} has no column {id_column!r}.")
-    by_id: dict[str, Any] = {}
-    for batch in table.batches([id_column, name]):
-        ids = batch.column(id_column).cast(pa.string()).to_pylist()
-        by_id |= dict(zip(ids, batch.column(name).to_pylist(), strict=True))
-    missing = [row for row, identity in enumerate(features.ids.tolist()) if str(identity) not in by_id]
-    if missing:
+    read = pa.Table.from_batches(list(table.batches([id_column, name])))
+    places = find(features.ids, read.column(id_column), str(path), whose="of the test features")
+    if (places < 0).any():
         raise InputError(
-            f"{len(missing):,} rows of the test features have no label in {path}, the first is row {missing[0]}."
+            f"{(places < 0).sum():,} rows of the test features have no label in {path}, the first is row {np.argmax(places < 0)}."
         )
-    return [by_id[str(identity)] for identity in features.ids.tolist()]
+    values: list[Any] = read.column(name).take(pa.array(places)).to_pylist()
+    return values

@@ -89,12 +89,14 @@ class Mechanism(ABC):
         label_names: Sequence[str] | None = None,
         entropy: Entropy | None = None,
         again: str | None = None,
+        ids_as_written: bool = False,
     ) -> Release:
         """Release these labels once: charge the ledger, draw the noise, return what may be handed over.
 
         labels       class numbers 0 … C − 1, or texts where `label_names` are given; private
         data_set     what the ledger knows these rows by
         ids          what names each row in public: unique whole numbers or texts
+        ids_as_written  whether `007` is another id than `7`; by default it is not (see `labeldp.release.ids`)
         label        what the labels are called, where the same rows have several kinds ("clicked", "bought")
         label_names  what the classes are called
         entropy      the operating system's by default; `SeededEntropy(seed)` marks everything as insecure
@@ -108,7 +110,7 @@ class Mechanism(ABC):
 
         return release_labels(
             self, labels, data_set=data_set, ledger=ledger, ids=ids, label=label, label_names=label_names, entropy=entropy,
-            again=again,
+            again=again, ids_as_written=ids_as_written,
         )  # fmt: skip
 
     # ── what anybody may compute from an observation ──

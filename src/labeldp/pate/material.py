@@ -20,6 +20,7 @@ from labeldp.pate.planted import planted
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.files import data_set_of, refuse_telling_ids
+from labeldp.release.ids import find
 from labeldp.release.place import place_file
 from labeldp.release.source import ArraySource, Source, TableSource
 from labeldp.release.tables import open_table
@@ -126,8 +127,7 @@ class Origin:
                     f"there are {len(features.values):,} rows of features for {len(labels):,} labels; --id joins them by an id column."
                 )
             return features.values, labels, None
-        place = features.places()
-        rows = np.array([place.get(str(name), -1) for name in ids])
+        rows = find(ids, features.ids, "the features", source.id_form, "of the labels")
         if len(rows) == 0 or (rows < 0).any():
             raise InputError(
                 f"{int((rows < 0).sum()):,} of the {len(labels):,} labels have no features; is --id the right column?"

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError, RepeatedReleaseWarning
 from labeldp.mechanisms import Mechanism
@@ -39,6 +40,7 @@ def release_labels(
     label_names: Sequence[str] | None,
     entropy: Entropy | None,
     again: str | None,
+    ids_as_written: bool = False,
 ) -> Release:
     """See `Mechanism.release`."""
     if isinstance(ledger, (str, os.PathLike)):
@@ -48,14 +50,13 @@ def release_labels(
     if entropy is not None and not (hasattr(entropy, "secure") and hasattr(entropy, "bytes")):
         raise InputError("entropy must be SecureEntropy() or, for experiments, SeededEntropy(seed).")
     classes = Classes(mechanism.num_classes, tuple(label_names) if label_names is not None else None)
-    source = ArraySource(_wrapped(labels, classes), classes, ids, label)
+    form = AS_WRITTEN if ids_as_written else CANONICAL
+    source = ArraySource(_wrapped(labels, classes), classes, ids, label, id_form=form)
     if ids is None:
         warnings.warn(NAME_ALONE.format(data_set), stacklevel=_CALLER)
     made = make_release(
         source, mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again
     )
-    for warning in made.warnings:
-        warnings.warn(warning, stacklevel=_CALLER)
     release = Release.load(made.path)
     if not made.charged_now and not made.resumed:
         _warn_of_repetition(release, ids)

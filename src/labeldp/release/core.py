@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from labeldp.accounting.rows import AS_WRITTEN
 from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
 from labeldp.release import format as files
+from labeldp.release.ids import comparable, find
 from labeldp.release.origin import UNKNOWN, PriorOrigin, with_origins
 from labeldp.release.place import place_file
 
@@ -83,6 +85,15 @@ class Release:
         """The ids as Arrow has them, for many rows; None where rows go by number."""
         return self._ids
 
+    @property
+    def id_form(self) -> str:
+        """How its ids are compared (see `labeldp.release.ids`); those of older files as they are written."""
+        return str((self.header["ids"] or {}).get("form", AS_WRITTEN))
+
+    def comparable_ids(self) -> Any:
+        """The ids, or row numbers, as text that is equal where they are the same."""
+        return comparable(self.ids if self._ids is None else self._ids, self.id_form)
+
     def evidence(self, rows: Any = slice(None)) -> npt.NDArray[np.float32]:
         """log p(observation | true label = c) + const for these positions: one row each, one column a class."""
         if isinstance(rows, slice):
@@ -134,10 +145,10 @@ class Release:
 
     def positions(self, ids: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Where these ids are in the release; for joining features by id, whatever the order of either."""
-        place = {text: position for position, text in enumerate(_id_texts(self.ids))}
-        if len(place) != len(self):
-            raise InputError("ids repeat in this release: whoever made it, labeldp did not.")
-        found = np.array([place.get(text, -1) for text in _id_texts(np.asarray(ids))], dtype=np.int64)
+        # A row may be wanted twice.
+        wanted = comparable(ids, self.id_form).dictionary_encode()
+        places = find(wanted.dictionary, self.comparable_ids(), "this release", AS_WRITTEN)
+        found: npt.NDArray[np.int64] = places[wanted.indices.to_numpy()]
         if (found < 0).any():
             raise InputError(
                 f"{(found < 0).sum():,} of these ids are not in the release, the first at {np.argmax(found < 0)}."
@@ -256,10 +267,6 @@ class Release:
 def _plain(values: Any) -> npt.NDArray[Any]:
     """As an array, also from a tensor on another device."""
     return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
-
-
-def _id_texts(ids: npt.NDArray[Any]) -> list[str]:
-    return [str(i) for i in ids.tolist()]
 
 
 def certificate_json(

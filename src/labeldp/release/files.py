@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.accounting.statement import budget_text
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError
@@ -20,7 +21,7 @@ from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
-from labeldp.release.hashing import is_id
+from labeldp.release.ids import comparable, is_id
 from labeldp.release.make import Made, Progress, make_release
 from labeldp.release.rows import Selection, Span
 from labeldp.release.source import TableSource
@@ -48,6 +49,8 @@ class ReleaseOptions:
     budget_gaussian: tuple[float, float] | None = None
     raise_budget: bool = False
     again: str | None = None
+    other_ids: str | None = None
+    ids_as_written: bool = False
     insecure_seed: int | None = None
     insecure_no_privacy: bool = False
 
@@ -59,7 +62,8 @@ def release_file(
     if options.public_prior is None:
         mechanism = _mechanism(options)
     table = open_table(labels)
-    source = TableSource(table, options.label, options.classes, options.id_column)
+    form = AS_WRITTEN if options.ids_as_written else CANONICAL
+    source = TableSource(table, options.label, options.classes, options.id_column, form)
     refuse_telling_ids(table, options.id_column, options.classes)
     entropy: Entropy = SecureEntropy() if options.insecure_seed is None else SeededEntropy(options.insecure_seed)
     name, stated = data_set_of(table, options.data_set)
@@ -68,6 +72,7 @@ def release_file(
         budget=options.budget,
         budget_gaussian=options.budget_gaussian,
         raise_budget=options.raise_budget,
+        other_ids=options.other_ids,
     )
     selected = Span(*options.rows) if isinstance(options.rows, tuple) else options.rows
     special: dict[str, Any] = {}
@@ -78,7 +83,6 @@ def release_file(
         source, mechanism, data_set=name, ledger=ledger, entropy=entropy, again=options.again, shuffle=options.shuffle,
         selected=selected, out=out, asked=options.epsilon or 0.0, progress=progress, **special,
     )  # fmt: skip
-    warnings += made.warnings
     if made.data_set.fingerprint.by == "name":
         warnings.append(NAME_ALONE.format(name))
     return {
@@ -129,7 +133,7 @@ def refuse_telling_ids(table: Table, id_column: str | None, classes: Classes) ->
             column = column.cast(column.type.value_type)
         if not is_id(column.type):
             return  # refused later, in a sentence
-        texts = column.cast(pa.string())
+        texts = comparable(column, AS_WRITTEN)
         if not pc.any(pc.match_substring(texts, "/")).as_py():
             continue
         parts = {part.strip().casefold() for text in texts.to_pylist() if text for part in text.split("/")[:-1]}

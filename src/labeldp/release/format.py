@@ -18,9 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.accounting.journal import canonical
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import FileFormatError, InputError
 from labeldp.mechanisms import Mechanism, mechanism_from_json
-from labeldp.release.hashing import is_id, text_parts
+from labeldp.release.hashing import text_parts
+from labeldp.release.ids import is_id
 from labeldp.release.origin import PriorOrigin
 from labeldp.release.place import look_up
 
@@ -193,6 +195,9 @@ def is_header(header: Any) -> bool:
     def text_or_null(value: Any) -> bool:
         return value is None or text(value)
 
+    def texts(value: Any) -> bool:
+        return isinstance(value, list) and all(text(one) for one in value)
+
     def raises(value: Any) -> bool:
         return isinstance(value, list) and all(isinstance(r, dict) and text(r.get("at")) for r in value)
 
@@ -212,11 +217,20 @@ def is_header(header: Any) -> bool:
         and prior(header.get("public_prior"))
         and header.get("chosen_by_id", True) is True
         and not {"public_priors", "releases"} & set(header)
-        and (names is None or (isinstance(names, list) and all(text(name) for name in names)))
-        and (ids is None or (isinstance(ids, dict) and text(ids.get("column"))))
+        and (names is None or texts(names))
+        and (
+            ids is None
+            or (
+                isinstance(ids, dict)
+                and text(ids.get("column"))
+                and ids.get("form", CANONICAL) in (CANONICAL, AS_WRITTEN)
+            )
+        )
         and isinstance(budget, dict)
         and raises(budget.get("raised"))
-        and promise(budget.get("publishable"))
+        and all(promise(budget.get(key)) for key in ("publishable", "publishable_if_same"))
+        and budget.get("of", "ids") in ("ids", "this name")
+        and texts(budget.get("groups", []))
         and isinstance(ledger, dict)
         and isinstance(ledger.get("entry"), int)
         and all(text(ledger.get(key)) for key in ("id", "head"))

@@ -7,28 +7,27 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
+from labeldp.release.ids import comparable
 from labeldp.release.place import open_private
 
 _RUN = 1 << 22  # hashes sorted at a time: 32 MB
 
+Hashes: TypeAlias = npt.NDArray[np.uint64]
 
-def id_texts(ids: Any) -> list[bytes]:
-    """Ids as bytes; a number and its decimal text are the same id."""
-    lengths, content = text_parts(pc.cast(ids, pa.string()))
+
+def text_bytes(text: Any) -> list[bytes]:
+    """Texts as bytes, one by one."""
+    lengths, content = text_parts(text)
     ends = np.cumsum(lengths).tolist()
     return [bytes(content[a:b]) for a, b in itertools.pairwise([0, *ends])]
-
-
-def is_id(kind: Any) -> bool:
-    """Whether a column of this type can name rows."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def text_parts(column: Any) -> tuple[npt.NDArray[np.int64], memoryview]:
@@ -41,52 +40,69 @@ def text_parts(column: Any) -> tuple[npt.NDArray[np.int64], memoryview]:
 
 
 class IdHasher:
-    """64-bit keyed hashes of ids, and an order-free fingerprint of all of them."""
+    """64-bit keyed hashes of ids in the form in which they are compared, and an order-free fingerprint of all of them."""
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-        self._sums = np.zeros(2, dtype=np.uint64)
+    def __init__(self, key: bytes, form: str = CANONICAL) -> None:
+        self._key, self._form = key, form
+        self._sums, self._written_sums = np.zeros(2, dtype=np.uint64), np.zeros(2, dtype=np.uint64)
 
-    def hashes(self, ids: Any) -> npt.NDArray[np.uint64]:
+    def hashes(self, ids: Any) -> Hashes:
         """One hash an id, without taking note."""
-        return self._lanes(ids)[:, 0].copy()
+        return self._lanes(comparable(ids, self._form))[:, 0].copy()
 
-    def add(self, ids: Any) -> npt.NDArray[np.uint64]:
-        """One hash an id, added to the fingerprint."""
-        lanes = self._lanes(ids)
+    def add(self, ids: Any) -> tuple[Hashes, Hashes]:
+        """One hash an id, added to the fingerprint; and [hash, hash in the other form] of those whose two forms differ."""
+        written, canonical = comparable(ids, AS_WRITTEN), comparable(ids, CANONICAL)
+        own, other = (canonical, written) if self._form == CANONICAL else (written, canonical)
+        lanes = self._lanes(own)
         self._sums += lanes.sum(axis=0, dtype=np.uint64)
-        return lanes[:, 0].copy()
+        differ = np.flatnonzero(pc.not_equal(written, canonical).to_numpy(zero_copy_only=False))
+        theirs = self._lanes(other.take(pa.array(differ)))
+        as_written = lanes.copy()
+        as_written[differ] = theirs if self._form == CANONICAL else lanes[differ]
+        self._written_sums += as_written.sum(axis=0, dtype=np.uint64)
+        return lanes[:, 0].copy(), np.stack((lanes[differ, 0], theirs[:, 0]), axis=1)
 
-    def _lanes(self, ids: Any) -> npt.NDArray[np.uint64]:
+    def _lanes(self, text: Any) -> Hashes:
         key, blake = self._key, hashlib.blake2b
-        digests = b"".join([blake(text, digest_size=16, key=key).digest() for text in id_texts(ids)])
+        digests = b"".join([blake(one, digest_size=16, key=key).digest() for one in text_bytes(text)])
         return np.frombuffer(digests, dtype="<u8").reshape(-1, 2)
 
     def fingerprint(self) -> str:
         """The sum of all hashes mod 2^128, lane by lane: the same whatever the order of the rows."""
         return self._sums.astype("<u8").tobytes().hex()
 
+    def fingerprint_as_written(self) -> str:
+        """That of ids as they are written."""
+        return self._written_sums.astype("<u8").tobytes().hex()
+
 
 class HashSorter:
-    """Sorts any number of uniformly distributed hashes on disk: sorted runs, then merged slice by slice."""
+    """Sorts any number of uniformly distributed hashes on disk: sorted runs, then merged slice by slice.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    With `width` 2, pairs of hashes, by the first.
+    """
+
+    def __init__(self, path: Path, width: int = 1) -> None:
+        self._path, self._width = path, width
         self._runs_path = path.with_name(path.name + ".runs")
         self._runs: list[int] = []
-        self._pending: list[npt.NDArray[np.uint64]] = []
+        self._pending: list[Hashes] = []
         self._pending_count = 0
 
-    def add(self, hashes: npt.NDArray[np.uint64]) -> None:
+    def __bool__(self) -> bool:
+        return bool(self._runs or self._pending_count)
+
+    def add(self, hashes: Hashes) -> None:
         """More hashes, in any order."""
-        self._pending.append(hashes)
+        self._pending.append(hashes.reshape(-1, self._width))
         self._pending_count += len(hashes)
         if self._pending_count >= _RUN:
             self._flush()
 
     def _flush(self) -> None:
         if self._pending_count:
-            run = np.sort(np.concatenate(self._pending))
+            run = _sorted(np.concatenate(self._pending))
             with open_private(self._runs_path, append=bool(self._runs)) as file:
                 file.write(run.astype("<u8").tobytes())
             self._runs.append(len(run))
@@ -100,11 +116,12 @@ class HashSorter:
         previous: int | None = None
         with open_private(self._path) as file:
             for part in self._slices():
-                again = part[1:][part[1:] == part[:-1]]
-                if previous is not None and len(part) and int(part[0]) == previous:
+                first = part[:, 0]
+                again = first[1:][first[1:] == first[:-1]]
+                if previous is not None and len(first) and int(first[0]) == previous:
                     repeated.append(previous)
                 repeated.extend(int(x) for x in again)
-                previous = int(part[-1]) if len(part) else previous
+                previous = int(first[-1]) if len(first) else previous
                 data = part.astype("<u8").tobytes()
                 digest.update(data)
                 file.write(data)
@@ -113,18 +130,22 @@ class HashSorter:
         self._runs_path.unlink(missing_ok=True)
         return digest.hexdigest()[:32], repeated
 
-    def _slices(self) -> Iterator[npt.NDArray[np.uint64]]:
+    def _slices(self) -> Iterator[Hashes]:
         if not self._runs:
             return
-        data = np.memmap(self._runs_path, dtype="<u8", mode="r")
+        data = np.memmap(self._runs_path, dtype="<u8", mode="r").reshape(-1, self._width)
         starts = np.cumsum([0, *self._runs])
         runs = [data[a:b] for a, b in itertools.pairwise(starts)]
         count = len(runs)
         # Hashes are uniform, so equal slices of their range hold about equally many.
         bounds = [(i << 64) // count for i in range(1, count)]
-        cuts = [[0, *np.searchsorted(run, np.array(bounds, dtype=np.uint64)), len(run)] for run in runs]
+        cuts = [[0, *np.searchsorted(run[:, 0], np.array(bounds, dtype=np.uint64)), len(run)] for run in runs]
         for i in range(count):
-            yield np.sort(np.concatenate([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)]))
+            yield _sorted(np.concatenate([run[cut[i] : cut[i + 1]] for run, cut in zip(runs, cuts, strict=True)]))
+
+
+def _sorted(hashes: Hashes) -> Hashes:
+    return np.sort(hashes, axis=0) if hashes.shape[1] == 1 else hashes[np.argsort(hashes[:, 0])]
 
 
 class ColumnHasher:

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import InputError
 from labeldp.mechanisms.joint import Joint
 from labeldp.release.core import Release
+from labeldp.release.ids import repeated
 
 
 def join_releases(releases: Sequence[Release]) -> Release:
@@ -28,7 +30,9 @@ def join_releases(releases: Sequence[Release]) -> Release:
     mechanism = Joint(first.mechanism.num_classes, tuple(release.mechanism for release in releases))
     parts = [mechanism.packed(number, release.observations) for number, release in enumerate(releases)]
     ids = pa.concat_arrays([_arrow_ids(release) for release in releases])
-    if len(ids.unique()) != len(ids):
+    # Compared as they are written only where that was said of all of them.
+    form = AS_WRITTEN if all(release.id_form == AS_WRITTEN for release in releases) else CANONICAL
+    if repeated(ids, form) is not None:
         raise InputError(
             "some rows are in several of these releases: joined are releases of different rows, so that each label was paid for once."
         )
@@ -37,6 +41,7 @@ def join_releases(releases: Sequence[Release]) -> Release:
         "mechanism": mechanism.to_json(),
         "rows": len(ids),
         "first_row": 0,
+        "ids": None if first.header["ids"] is None else {**first.header["ids"], "form": form},
         "chosen_by_id": True,
         "releases": [one for release in releases for one in release.checksums],
         "public_priors": [origin.to_json() for release in releases for origin in release.origins],
@@ -61,10 +66,13 @@ def _check_same_kind(first: Release, other: Release) -> None:
             "these releases come from different ledgers, so nobody can see whether the same people paid in both; they are not joined."
         )
     for name in ("data_set", "label", "label_names", "ids"):
-        if first.header[name] != other.header[name]:
+        one, another = (release.header[name] for release in (first, other))
+        if name == "ids":
+            one, another = (ids and ids["column"] for ids in (one, another))
+        if one != another:
             raise InputError(
-                f"these releases cannot be joined: they differ in {name.replace('_', ' ')} ({first.header[name]!r} and "
-                f"{other.header[name]!r}). Joined are releases of different rows of one data set."
+                f"these releases cannot be joined: they differ in {name.replace('_', ' ')} ({one!r} and {another!r}). Joined are releases "
+                "of different rows of one data set."
             )
     if _arrow_ids(first).type != _arrow_ids(other).type:
         raise InputError(

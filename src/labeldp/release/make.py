@@ -43,7 +43,7 @@ from labeldp.release.place import (
 from labeldp.release.rows import Positions, Selection
 from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey
-from labeldp.release.statement import check_statable, familiar_ids, header_for, request_for
+from labeldp.release.statement import check_statable, header_for, request_for
 
 # From some rows' labels, and the position of the first in the release, to what is observed of them.
 Observe: TypeAlias = Callable[[PrivateLabels, int], Observations]
@@ -65,7 +65,6 @@ class Made:
     data_set: DataSet
     charged_now: bool
     resumed: bool
-    warnings: tuple[str, ...] = ()
 
 
 def make_release(
@@ -111,12 +110,22 @@ def make_release(
         )  # fmt: skip
         delivered = _stated(out) if out is not None else None
         request = request_for(
-            source, mechanism, survey, data_set, entropy, again, shuffle, delivered, about, known_by, asked
+            source,
+            mechanism,
+            survey,
+            data_set,
+            entropy,
+            again,
+            shuffle,
+            delivered,
+            about,
+            known_by,
+            asked,
+            ledger.other_ids,
         )
         check_statable(source, mechanism, survey, data_set, shuffle)
         earlier = _look(ledger, request)
         done = earlier is not None and earlier.reached(PUBLISHED)
-        warnings = () if done else familiar_ids(ledger.book(), request)
         if out is not None and os.path.lexists(out) and not (earlier and done and delivered == earlier.checksum):
             raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
         _reserve_room(0 if done else _size(survey, mechanism), scratch, out_temporary, shuffle)
@@ -125,7 +134,7 @@ def make_release(
             book = ledger.book()
             made = Made(
                 ledger.kept(record), record, book.data_sets[data_set], charged_now=earlier is None,
-                resumed=earlier is not None and not done, warnings=warnings,
+                resumed=earlier is not None and not done,
             )  # fmt: skip
             if not record.reached(PUBLISHED):
                 header = header_for(
@@ -162,7 +171,9 @@ def check_release(
     check_name(data_set)
     with ledger.lock(data_set) as scratch:
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
-        request = request_for(source, mechanism, survey, data_set, entropy, again, False, None)
+        request = request_for(
+            source, mechanism, survey, data_set, entropy, again, False, None, other_ids=ledger.other_ids
+        )
         check_statable(source, mechanism, survey, data_set, False)
         ledger.look(request)
 

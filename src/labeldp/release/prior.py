@@ -24,7 +24,7 @@ from labeldp.mechanisms.candidates import most_informative, most_likely
 from labeldp.mechanisms.channels import Channels
 from labeldp.mechanisms.prior import PriorAware
 from labeldp.release.core import Release
-from labeldp.release.hashing import is_id
+from labeldp.release.ids import is_id
 from labeldp.release.make import Observe
 from labeldp.release.origin import PriorOrigin, checksums, held_out, number
 from labeldp.release.probabilities import read_probabilities

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,8 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import InputError
-from labeldp.release.hashing import IdHasher, is_id
+from labeldp.release.hashing import IdHasher
+from labeldp.release.ids import comparable, is_id
 from labeldp.release.tables import open_table
 
 Positions = npt.NDArray[np.intp]
@@ -25,6 +27,10 @@ class Selection(ABC):
     """Rows, chosen by number or by id."""
 
     by_id: ClassVar[bool] = True
+
+    def in_form(self, form: str) -> Selection:
+        """The same rows, where ids are compared in this form."""
+        return self
 
     @abstractmethod
     def among(self, ids: Any | None, first: int, count: int) -> Positions:
@@ -59,6 +65,11 @@ class Part(Selection):
 
     number: int
     parts: int
+    form: str = CANONICAL
+
+    def in_form(self, form: str) -> Part:
+        """Another form, another hash."""
+        return replace(self, form=form)
 
     def __post_init__(self) -> None:
         if not 1 <= self.number <= self.parts or self.parts < 2:
@@ -68,7 +79,7 @@ class Part(Selection):
 
     def among(self, ids: Any | None, first: int, count: int) -> Positions:
         """By hash."""
-        hashes = IdHasher(_PUBLIC_KEY).hashes(ids)
+        hashes = IdHasher(_PUBLIC_KEY, self.form).hashes(ids)
         return np.flatnonzero(hashes % np.uint64(self.parts) == np.uint64(self.number - 1))
 
     def check(self, found: int, count: int) -> None:
@@ -82,6 +93,11 @@ class Named(Selection):
     """The rows with these ids."""
 
     ids: Any = field(repr=False)  # an Arrow array of unique texts
+    form: str = AS_WRITTEN
+
+    def in_form(self, form: str) -> Named:
+        """Two ways to write an id name one row."""
+        return Named(comparable(self.ids, form).unique(), form)
 
     @classmethod
     def of(cls, ids: Any) -> Named:
@@ -117,7 +133,7 @@ class Named(Selection):
 
     def among(self, ids: Any | None, first: int, count: int) -> Positions:
         """By id."""
-        found = pc.is_in(pc.cast(ids, pa.large_string()), value_set=self.ids)
+        found = pc.is_in(comparable(ids, self.form), value_set=self.ids)
         return np.flatnonzero(found.to_numpy(zero_copy_only=False))
 
     def check(self, found: int, count: int) -> None:

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.accounting.book import Fingerprint
-from labeldp.accounting.rows import RowIds, RowNumbers, Rows
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL, RowIds, RowNumbers, Rows
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
-from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts, is_id
+from labeldp.release.hashing import ColumnHasher, Hashes, HashSorter, IdHasher, text_bytes
+from labeldp.release.ids import comparable, is_id
 from labeldp.release.place import explain, sync_folder
 from labeldp.release.rows import Selection, Span
 from labeldp.release.tables import Table, stated_planting
@@ -47,14 +48,19 @@ class Survey:
     rows: Rows
     id_type: Any | None
     id_bytes: int
+    ids: RowIds | None = None  # all of them, selected or not
 
 
 class Source(ABC):
-    """Labels, with ids or without. `label_column` and `id_column` name them for the record, `planting` the canaries among them."""
+    """Labels, with ids or without. `label_column` and `id_column` name them for the record, `planting` the canaries among them.
+
+    `id_form` says how ids are compared: see `labeldp.release.ids`.
+    """
 
     classes: Classes
     label_column: str | None = None
     id_column: str | None = None
+    id_form: str = CANONICAL
     planting: str | None = None
     length: int | None = None  # rows, where that is known before they are read
 
@@ -80,6 +86,7 @@ class Source(ABC):
         Sorted hashes of ids go to `folder`, by way of `scratch`. `progress` is told how many rows have been read.
         """
         chosen = Span(*selected) if isinstance(selected, tuple) else selected
+        chosen = chosen.in_form(self.id_form) if chosen is not None else None
         try:
             return self._survey(key, folder, scratch, chosen, progress)
         except OSError as error:  # of the scratch files; a source explains its own
@@ -92,8 +99,8 @@ class Source(ABC):
         if selected is not None and selected.by_id and not with_ids:
             raise InputError("rows are chosen by id here: name the column that holds ids with --id.")
         columns: dict[str, ColumnHasher] = {}
-        hasher = IdHasher(key)
-        everything, wanted = HashSorter(scratch / "all.u64"), HashSorter(scratch / "selected.u64")
+        hasher = IdHasher(key, self.id_form)
+        everything, wanted = _IdSorter(scratch / "all", self.id_form), _IdSorter(scratch / "selected", self.id_form)
         count = found = id_bytes = 0
         id_type = None
         for batch in self.batches(others=True):
@@ -103,11 +110,11 @@ class Source(ABC):
             if batch.ids is not None:
                 id_type = batch.ids.type
                 id_bytes += batch.ids.nbytes
-                hashes = hasher.add(_checked_ids(batch.ids, count))
-                everything.add(hashes)
+                hashes, pairs = hasher.add(_checked_ids(batch.ids, count))
+                everything.add(hashes, pairs)
                 if selected is not None:
                     chosen = selected.among(batch.ids, count, len(batch.labels))
-                    wanted.add(hashes[chosen])
+                    wanted.add(hashes[chosen], pairs[np.isin(pairs[:, 0], hashes[chosen])])
                     found += len(chosen)
             count += len(batch.labels)
             progress(count)
@@ -122,35 +129,64 @@ class Source(ABC):
             assert isinstance(selection, Span)
             rows = RowNumbers(selection.start, selection.stop)
             return Survey(selection, first_row, fingerprint, rows, None, 0)
-        content, repeated = everything.finish()
+        ids, repeated = everything.finish(folder)
         if repeated:
             self._refuse_duplicates(hasher, set(repeated))
-        sorted_ids = scratch / "all.u64"
-        if selected is not None:
-            content, _ = wanted.finish()
-            sorted_ids = scratch / "selected.u64"
-        os.replace(sorted_ids, folder / f"ids-{content}.u64")
+        named = ids if selected is None else wanted.finish(folder)[0]
         sync_folder(folder)
-        named = RowIds(count if selected is None else found, content, folder)
-        fingerprint = Fingerprint("ids", count, hasher.fingerprint(), digest)
-        return Survey(selection, first_row, fingerprint, named, id_type, id_bytes)
+        own, written = hasher.fingerprint(), hasher.fingerprint_as_written()
+        fingerprint = Fingerprint("ids", count, own, digest, written if written != own else None)
+        return Survey(selection, first_row, fingerprint, named, id_type, id_bytes, ids)
 
     def _refuse_duplicates(self, hasher: IdHasher, repeated: set[int]) -> None:
         """Name the first row whose id was there before. Two different ids with one hash are no duplicate."""
-        seen: dict[bytes, int] = {}
+        seen: dict[bytes, tuple[int, bytes]] = {}
         row = 0
         for batch in self.batches():
             if batch.ids is None:
                 return
             suspects = np.flatnonzero(np.isin(hasher.hashes(batch.ids), list(repeated)))
-            for i, text in zip(suspects, id_texts(batch.ids.take(pa.array(suspects))), strict=True):
+            ids = batch.ids.take(pa.array(suspects))
+            texts = zip(text_bytes(comparable(ids, self.id_form)), text_bytes(comparable(ids, AS_WRITTEN)), strict=True)
+            for i, (text, written) in zip(suspects, texts, strict=True):
+                if text in seen and seen[text][1] != written:
+                    raise InputError(
+                        f"rows {seen[text][0]} and {row + int(i)} have the same id, written differently: white space around it, leading "
+                        "zeros, a trailing .0 and the composition of accents do not count. If they are different ids, say --ids-as-written."
+                    )
                 if text in seen:
                     raise InputError(
-                        f"row {row + int(i)} has the same id as row {seen[text]}; ids must be unique. (Several rows of one "
+                        f"row {row + int(i)} has the same id as row {seen[text][0]}; ids must be unique. (Several rows of one "
                         "person cost that person several times ε.)"
                     )
-                seen[text] = row + int(i)
+                seen[text] = row + int(i), written
             row += len(batch.labels)
+
+
+class _IdSorter:
+    """Sorts hashes of ids, and the pairs of those that have two, into files of the ledger's folder."""
+
+    def __init__(self, scratch: Path, form: str) -> None:
+        self._form, self._count = form, 0
+        self._files = scratch.with_suffix(".u64"), scratch.with_suffix(".pairs")
+        self._hashes, self._pairs = HashSorter(self._files[0]), HashSorter(self._files[1], width=2)
+
+    def add(self, hashes: Hashes, pairs: Hashes) -> None:
+        """Some more, in any order."""
+        self._count += len(hashes)
+        self._hashes.add(hashes)
+        if len(pairs):
+            self._pairs.add(pairs)
+
+    def finish(self, folder: Path) -> tuple[RowIds, list[int]]:
+        """The rows, and the hashes that occur more than once."""
+        digest, repeated = self._hashes.finish()
+        os.replace(self._files[0], folder / f"ids-{digest}.u64")
+        other = None
+        if self._pairs:
+            other, _ = self._pairs.finish()
+            os.replace(self._files[1], folder / f"ids-{other}.pairs")
+        return RowIds(self._count, digest, folder, self._form, other), repeated
 
 
 def _checked_ids(ids: Any, first_row: int) -> Any:
@@ -171,7 +207,9 @@ def _digest_columns(columns: dict[str, ColumnHasher], key: bytes) -> str:
 class TableSource(Source):
     """The label column (and id column) of a file."""
 
-    def __init__(self, table: Table, label: str, classes: Classes, id_column: str | None = None) -> None:
+    def __init__(
+        self, table: Table, label: str, classes: Classes, id_column: str | None = None, id_form: str = CANONICAL
+    ) -> None:
         for name in (label, id_column):
             if name is not None and name not in table.columns:
                 if not table.columns_are_public:
@@ -183,6 +221,7 @@ class TableSource(Source):
         if label == id_column:
             raise InputError(f"{label!r} cannot be the label and the id at once: ids are public.")
         self.table, self.classes, self.label_column, self.id_column = table, classes, label, id_column
+        self.id_form = id_form
         self.planting, self.length = stated_planting(table), table.length
 
     def stamp(self) -> tuple[int, ...]:
@@ -219,8 +258,10 @@ class ArraySource(Source):
         ids: Sequence[Any] | npt.NDArray[Any] | None = None,
         label: str | None = None,
         planting: str | None = None,
+        id_form: str = CANONICAL,
     ) -> None:
         self.labels, self.classes, self.label_column, self.planting = labels, classes, label, planting
+        self.id_form = id_form
         self.length = len(labels)
         self._ids = None
         if ids is not None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import labeldp
-from labeldp.accounting.book import Book, ReleaseRecord
+from labeldp.accounting.book import ReleaseRecord
 from labeldp.accounting.filter import Request
-from labeldp.accounting.rows import shared_ids
 from labeldp.entropy import Entropy
-from labeldp.errors import InputError, LedgerError, RefusedError
+from labeldp.errors import InputError
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.release.core import certificate_json
 from labeldp.release.format import FORMAT, is_header
@@ -20,6 +19,7 @@ from labeldp.release.source import Source, Survey
 def request_for(
     source: Source, mechanism: Mechanism, survey: Survey, data_set: str, entropy: Entropy, again: str | None, shuffle: bool,
     delivered: str | None, about: dict[str, Any] | None = None, known_by: dict[str, Any] | None = None, asked: float = 0.0,
+    other_ids: str | None = None,
 ) -> Request:  # fmt: skip
     """What the ledger is asked for; a request with the same details is the same request."""
     insecure = None if entropy.secure else "the noise comes from a known seed"
@@ -36,10 +36,14 @@ def request_for(
         details["planting"] = source.planting
     details |= {**(about or {}), **(known_by or {})}
     if isinstance(mechanism, NoPrivacy):
-        return Request(data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered)
+        return Request(
+            data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered,
+            ids=survey.ids, other_ids=other_ids,
+        )  # fmt: skip
     cost, delta = mechanism.certificate(), mechanism.guarantee().delta
     return Request(
-        data_set, survey.fingerprint, survey.rows, cost, details, insecure, again, delta, delivered, 0.0 if cost.gaussian else asked
+        data_set, survey.fingerprint, survey.rows, cost, details, insecure, again, delta, delivered, 0.0 if cost.gaussian else asked,
+        survey.ids, other_ids,
     )  # fmt: skip
 
 
@@ -67,7 +71,7 @@ def header_for(
         "label_names": list(source.classes.names) if source.classes.names else None,
         "rows": len(survey.rows),
         "first_row": survey.first_row,
-        "ids": None if source.id_column is None else {"column": source.id_column},
+        "ids": None if source.id_column is None else {"column": source.id_column, "form": source.id_form},
         "shuffled": shuffle,
         "data_set": record.data_set,
         "insecure": record.insecure,
@@ -91,30 +95,3 @@ def check_statable(source: Source, mechanism: Mechanism, survey: Survey, data_se
     budget: dict[str, Any] = {"caps": None, "publishable": None, "raised": []}
     if not is_header(header_for(source, mechanism, survey, record, budget, "draft", shuffle)):
         raise InputError("the names of the label and id columns must be printable text, and not empty.")
-
-
-def familiar_ids(book: Book, request: Request) -> tuple[str, ...]:
-    """Warnings of ids that the ledger knows from other data sets. They may be other people's; it cannot tell.
-
-    An insecure release of ids that another data set's budget protects is refused outright.
-    """
-    warnings = []
-    for other in book.data_sets.values():
-        if other.name == request.data_set:
-            continue
-        try:
-            shared = max((shared_ids(request.rows, release.rows) for release in other.releases), default=0)
-        except LedgerError as error:
-            warnings.append(f"{error} Whether these ids are also in data set {other.name!r} is unknown.")
-            continue
-        if shared and request.insecure and other.unprotected is None:
-            raise RefusedError(
-                f"{shared:,} of these ids are protected by the budget of data set {other.name!r}, which an insecure release "
-                f"({request.insecure}) would void. Use another --ledger for experiments with other people's ids."
-            )
-        if shared:
-            warnings.append(
-                f"{shared:,} of these ids are known to the ledger from data set {other.name!r}. If they are the same people and the "
-                "same labels, this spends outside that budget."
-            )
-    return tuple(warnings)

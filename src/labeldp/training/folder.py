@@ -23,11 +23,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from labeldp import provenance
 from labeldp.errors import InputError
 from labeldp.release import Release
+from labeldp.release.ids import comparable
 from labeldp.release.place import place_file
 
 
@@ -218,9 +220,12 @@ class RunFolder:
             "the model's rows were released with a public prior of unknown origin. If that was made from these rows' released labels, this "
             "accuracy is wrong. If you know that it was not, say so: --other-rows."
         )
-        seen = {str(name) for name in trained.column("id").to_pylist()}
-        again = [i for i, name in enumerate(release.ids.tolist()) if str(name) in seen]
-        if again:
+        # Whatever the form in which they were released: an id that may be the same is.
+        seen = comparable(trained.column("id"))
+        again = np.flatnonzero(
+            pc.is_in(comparable(release.comparable_ids()), value_set=seen).to_numpy(zero_copy_only=False)
+        )
+        if len(again):
             raise InputError(
                 f"{len(again):,} of these rows were trained on (the first at position {again[0]}): an accuracy on them would be "
                 "wrong. Evaluate on rows that were held out."

@@ -97,7 +97,6 @@ def select(
         "shuffled": options.shuffle,
         "training": done.summary,
         "warnings": [
-            *made.warnings,
             *([NAME_ALONE.format(name)] if made.data_set.fingerprint.by == "name" else []),
         ],
     }
