@@ -316,7 +316,10 @@ def _differences(before: list[ReleaseRecord], request: Request) -> str:
     def differing(release: ReleaseRecord) -> list[str]:
         known = dict.fromkeys((*request.details, *release.request))
         keys = [key for key in known if release.request.get(key) != request.details.get(key)]
-        return [words.get(key, key) for key in keys] + (["the rows"] if release.rows != request.rows else [])
+        rows = "the rows"
+        if getattr(release.rows, "form", "") != getattr(request.rows, "form", ""):
+            rows += " (ids were compared in another form then; if the file is the same, --ids-as-written says so)"
+        return [words.get(key, key) for key in keys] + ([rows] if release.rows != request.rows else [])
 
     closest = min(before, key=lambda release: len(differing(release)))
     return ", ".join(differing(closest)) or "nothing but the draw"

@@ -143,6 +143,7 @@ class Ledger:
             try:
                 if isinstance(rows, RowIds):
                     rows.hashes()
+                    rows.pairs()
             except LedgerError as error:
                 raise VerificationError(str(error)) from None
             if release.state == DELIVERED and not self.kept(release).exists():

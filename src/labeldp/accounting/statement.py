@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from labeldp.accounting.book import DataSet, ReleaseRecord
+from labeldp.accounting.book import ORIGINAL, DataSet, ReleaseRecord
 from labeldp.accounting.filter import describe_caps
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.rows import RowNumbers
 from labeldp.errors import InputError
+from labeldp.wording import upward
 
 
 def statement(ledger: Ledger, only: str | None = None) -> dict[str, Any]:
@@ -32,17 +33,33 @@ def budget_text(data_set: DataSet) -> str:
     return f"{describe_caps(data_set.caps)}, spent so far {spent}; may be published: {published(data_set)}"
 
 
+def broken_promise(data_set: DataSet) -> str | None:
+    """Where some label has paid more than the budget ever allowed (an older labeldp let ids be released under two names), or None."""
+    if data_set.caps is None or data_set.spent().within(data_set.most_promised()):
+        return None
+    others = [peer.name for peer in data_set.peers()[1:] if any(r.cost is not None for r in peer.releases)]
+    return (
+        f"the budget of {data_set.name!r} is {describe_caps(data_set.most_promised())}, but ids of it were released in other data sets too "
+        f"({', '.join(map(repr, others))}): some labels have paid {describe_caps(data_set.spent())}."
+    )
+
+
 def _data_set(data_set: DataSet) -> dict[str, Any]:
-    spent = data_set.spent()
+    spent, together = data_set.spent(), data_set.spent_if_same()
     text = f"none: unprotected for good ({data_set.unprotected})"
     if data_set.caps is not None:
         text = f"{describe_caps(data_set.caps)}; spent so far {describe_caps(spent)}\n  may be published: {published(data_set)}"
+    broken = broken_promise(data_set)
+    if broken is not None:
+        text += f"\n  BROKEN: {broken}"
     return {
         "name": data_set.name,
         "rows": data_set.fingerprint.rows,
         "known_by": data_set.fingerprint.by,
         **data_set.budget_json(),
         "spent": spent.to_json(),
+        "spent_if_same": together.to_json() if together is not None else None,
+        "broken": broken,
         "unprotected": data_set.unprotected,
         "text": text,
         "releases": [_release(r) for r in data_set.releases],
@@ -68,10 +85,26 @@ def _release(release: ReleaseRecord) -> dict[str, Any]:
 
 
 def published(data_set: DataSet) -> str:
-    """What may be said of all releases of a data set together."""
-    promise = data_set.publishable()
-    if promise is None:
+    """What may be said of every label of a data set: of all its releases, and of all others of the ledger that hold its ids."""
+    if data_set.caps is None:
         return f"nothing: unprotected for good ({data_set.unprotected})"
+    return promise_text(data_set.budget_json())
+
+
+def promise_text(budget: dict[str, Any]) -> str:
+    """The same from what a release's header says of its budget."""
+    text = f"every label has {_promise(budget['publishable'])}"
+    if budget.get("of") != "ids":  # as in older headers, which spoke of one name
+        return f"{text}, under this name"
+    if budget["groups"] != [ORIGINAL]:
+        text += f", its ids being those of the group {' and '.join(map(repr, budget['groups']))}"
+    together = budget["publishable_if_same"]
+    if together is not None:
+        text += f"; if equal ids of all groups name the same people, {_promise(together)} so far"
+    return text
+
+
+def _promise(promise: dict[str, float]) -> str:
     if not promise["delta"]:
-        return f"every label has ε = {promise['epsilon']:.6g} (pure label-DP)"
-    return f"every label has (ε, δ) = ({promise['epsilon']:.6g}, {promise['delta']:g}) (label-DP)"
+        return f"ε = {upward(promise['epsilon'], 6)} (pure label-DP)"
+    return f"(ε, δ) = ({upward(promise['epsilon'], 6)}, {promise['delta']:g}) (label-DP)"

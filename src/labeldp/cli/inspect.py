@@ -20,6 +20,7 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Check a release file and show what made it. The certificate is computed from the mechanism it names."""
+    from labeldp.accounting.statement import promise_text
     from labeldp.release import Release
 
     loaded = Release.load(release)
@@ -30,13 +31,12 @@ def command(
     certificate, header = summary["certificate"], loaded.header
     named = f"column {header['ids']['column']!r}" if header["ids"] else "their row numbers in the source"
     order = "shuffled" if header["shuffled"] else "in the source's order"
-    cap = header["budget"]["publishable"]
-    promise = f"ε = {number(cap['epsilon'])}, δ = {cap['delta']:g}" if cap else "none"
+    promise = promise_text(header["budget"]) if header["budget"]["publishable"] else "nothing"
     facts = [
         ("release", f"{release}: {len(loaded):,} rows of data set {loaded.data_set!r}, made on {summary['made']}"),
         ("mechanism", f"{loaded.mechanism.name}: {loaded.mechanism.describe()}"),
         ("certificate", guarantee_text(certificate)),
-        ("data set", f"its owner's cap for all its releases together: {promise}"),
+        ("data set", f"what its owner promises of all releases together: {promise}"),
         *[("prior", _behind(origin)) for origin in loaded.origins],
         ("trust", _TRUST[loaded.mechanism.trust]),
         ("carries", _carries(loaded)),

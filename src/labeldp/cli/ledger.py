@@ -77,6 +77,8 @@ def verify(
     typer.echo(
         f"{result['ledger']}: {result['entries']} entries, each follows from the one before; copies of all releases are there."
     )
+    for name, text in result["published"].items():
+        typer.echo(f"{name}: {text}")
     for checked in result["releases"]:
         typer.echo(f"{checked['file']}: recorded as entry {checked['entry']}, unaltered")
 

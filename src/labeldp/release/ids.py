@@ -44,6 +44,8 @@ def comparable(ids: Any, form: str = CANONICAL) -> Any:
 
 def _as_arrow(ids: Any) -> Any:
     try:
+        if not isinstance(ids, (pa.Array, pa.ChunkedArray)) and {type(one) for one in ids} == {int, str}:
+            ids = list(map(str, ids))  # a number and its text are one id, also side by side
         array = ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
     except (pa.ArrowException, TypeError, ValueError):
         raise InputError("ids are whole numbers or text.") from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.statement import broken_promise, published
 from labeldp.errors import VerificationError
 from labeldp.release.core import Release
 
@@ -37,4 +38,15 @@ def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
         if record is None or record.checksum != release.checksum:
             raise VerificationError(f"{path} is not the file that {ledger.path} recorded as release {stated['entry']}.")
         checked.append({"file": str(path), "entry": stated["entry"], "checksum": release.checksum})
-    return {"ledger": str(ledger.path.absolute()), "entries": len(entries), "releases": checked, "ok": True}
+    for data_set in book.data_sets.values():
+        broken = broken_promise(data_set)
+        if broken is not None:
+            raise VerificationError(f"{broken} What may be published is what they have paid (`labeldp ledger show`).")
+    said = {data_set.name: published(data_set) for data_set in book.data_sets.values()}
+    return {
+        "ledger": str(ledger.path.absolute()),
+        "entries": len(entries),
+        "releases": checked,
+        "published": said,
+        "ok": True,
+    }

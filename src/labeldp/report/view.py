@@ -10,6 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from labeldp.accounting.statement import promise_text
 from labeldp.provenance import machine_line
 from labeldp.release.core import Release
 from labeldp.report import charts
@@ -96,13 +97,16 @@ class View:
 def _cap(run: Run) -> dict[str, Any] | None:
     """What its owner promises for all releases of the data set together: by the ledger, or else by the newest release, on its day."""
     if run.ledger is not None:
-        promised = run.ledger["data_sets"][0]["publishable"]
-        return None if promised is None else {**promised, "when": "by the ledger"}
+        budget = run.ledger["data_sets"][0]
+        promised = budget["publishable"]
+        return None if promised is None else {**promised, "when": "by the ledger", "text": promise_text(budget)}
     newest = max(run.releases, key=lambda release: str(release.header["made"]), default=None)
-    promised = newest.header["budget"]["publishable"] if newest is not None else None
+    budget = newest.header["budget"] if newest is not None else {"publishable": None}
+    promised = budget["publishable"]
     if newest is None or promised is None or run.insecure is not None:
         return None
-    return {**promised, "when": f"as promised on {str(newest.header['made'])[:10]}"}
+    when = f"as promised on {str(newest.header['made'])[:10]}"
+    return {**promised, "when": when, "text": promise_text(budget)}
 
 
 def _matrix(run: Run) -> tuple[tuple[str, tuple[dict[str, Any], ...]], ...]:
