@@ -14,7 +14,7 @@ from labeldp.mechanisms.candidates import most_likely
 from labeldp.release.classes import Classes
 from labeldp.release.joint import join_releases
 from labeldp.release.make import make_release
-from labeldp.release.origin import PriorOrigin
+from labeldp.release.origin import GIVEN, PriorOrigin
 from labeldp.release.prior import PublicPrior
 from labeldp.release.rows import Part, Span
 from labeldp.release.source import TableSource
@@ -177,8 +177,9 @@ def test_metadata_that_lies_is_not_believed(about):
     assert PriorOrigin.from_json(json.loads(json.dumps(origin.to_json()))) == origin
 
 
-@pytest.mark.parametrize("certificate", [None, {}, "x", {"epsilon": -1, "delta": 0}, {"epsilon": float("inf"), "delta": 0},
-                                         {"epsilon": 1.0, "delta": 0.0, "given": "whatever"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "certificate", [None, {}, "x", {"epsilon": -1, "delta": 0}, {"epsilon": float("inf"), "delta": 0}]
+)
 def test_without_a_usable_certificate_the_origin_is_unknown(tmp_path, certificate):
     prior = PublicPrior.of(beliefs(), IDS, {**ABOUT, "certificate": certificate})
     assert not prior.claimed().known
@@ -242,24 +243,40 @@ def test_what_is_behind_the_prior_counts(tmp_path):
     assert second.guarantee.epsilon == first.guarantee.epsilon
     assert join_releases([first, second]).guarantee.epsilon == first.guarantee.epsilon
     assert join_releases([second, first]).certificate()["epsilon"] == first.guarantee.epsilon
-    # A file that says it cost less is not believed: the ledger knows.
-    given = source()
-    _, special = PublicPrior.of(beliefs(), IDS, trained_on(first, 0.01)).prepared(
-        given, Part(2, 2), 1.0, None, entropy, own
-    )
-    assert special["about"]["public_prior"]["epsilon"] == first.guarantee.epsilon
+    assert second.header["public_prior"]["before"] == [first.checksum]
 
 
-def test_what_neither_file_nor_ledger_can_say_is_unknown(tmp_path):
+@pytest.mark.parametrize("about", [{}, ABOUT, None])
+def test_what_a_file_says_of_itself_never_makes_the_certificate_smaller(tmp_path, about):
+    """No word of where it comes from, a foreign release, a release that cost less than it did: the ledger knows better."""
     own = labeldp.Ledger(tmp_path / "l", budget=10.0)
-    plain, entropy = SubsetSelection.calibrated(epsilon=1.0, num_classes=10), SecureEntropy()
-    first = load(make_release(source(), plain, data_set="visits", ledger=own, entropy=entropy, selected=Part(1, 2)))
-    mixed = {**ABOUT, "releases": [first.checksum, "1" * 64], "certificate": None}
-    _, special = PublicPrior.of(beliefs(), IDS, mixed).prepared(source(), Part(2, 2), 1.0, None, entropy, own)
-    assert not PriorOrigin.from_json(special["about"]["public_prior"]).known
-    alone = {**mixed, "releases": [first.checksum]}  # the ledger knows what that cost, though the file does not say
-    _, special = PublicPrior.of(beliefs(), IDS, alone).prepared(source(), Part(2, 2), 1.0, None, entropy, own)
-    assert special["about"]["public_prior"]["epsilon"] == first.guarantee.epsilon
+    strong = SubsetSelection.calibrated(epsilon=4.0, num_classes=10)
+    first = load(
+        make_release(source(), strong, data_set="visits", ledger=own, entropy=SecureEntropy(), selected=Part(1, 2))
+    )
+    prior = PublicPrior.of(beliefs(), IDS, trained_on(first, 0.01) if about is None else about)
+    second = load(released(own, prior, selected=Part(2, 2)))
+    assert second.guarantee.epsilon >= first.guarantee.epsilon
+
+
+def test_candidates_that_encode_an_earlier_release_of_the_same_rows(tmp_path):
+    """The issue's attack: the prior's candidates are an earlier release of these rows, its metadata names another release.
+
+    Each label has then paid both, and the file says so: 2, not 1.
+    """
+    own = labeldp.Ledger(tmp_path / "l", budget=10.0)
+    plain = labeldp.RandomizedResponse.calibrated(epsilon=1.0, num_classes=10)
+    options = {"data_set": "visits", "ledger": own, "entropy": SecureEntropy()}
+    harmless = load(make_release(source(), plain, selected=Part(1, 2), **options))
+    earlier = load(make_release(source(), plain, selected=Part(2, 2), **options))
+    encoded = np.full((ROWS, 10), 1e-3)
+    encoded[np.searchsorted(IDS, earlier.ids), earlier.observations] = 1.0
+    encoded /= encoded.sum(axis=1, keepdims=True)
+    hostile, given, entropy = PublicPrior.of(encoded, IDS, trained_on(harmless)), source(), SecureEntropy()
+    aware, special = hostile.prepared(given, Part(2, 2), 1.0, None, entropy, own)
+    again = load(make_release(given, aware, selected=Part(2, 2), again="charge", **options, **special))
+    assert again.guarantee.epsilon == pytest.approx(earlier.guarantee.epsilon + aware.guarantee().epsilon)
+    assert "only what this ledger had released" in again.certificate()["given"]
 
 
 def test_a_prior_from_the_same_rows_adds(tmp_path):
@@ -288,10 +305,10 @@ def test_a_join_without_what_is_behind_adds(tmp_path):
     assert set(joint.behind) == {one.checksum, second.checksum, other.checksum}
 
 
-def test_an_unknown_origin_is_taken_for_granted_and_said(ledger):
-    release = load(released(ledger, PublicPrior.of(beliefs(), IDS, {})))
-    assert "given" in release.certificate()
-    assert "given" in release.header["certificate"]
+@pytest.mark.parametrize("about", [{}, ABOUT])
+def test_what_a_prior_takes_for_granted_is_said_whatever_its_file_says(ledger, about):
+    release = load(released(ledger, PublicPrior.of(beliefs(), IDS, about)))
+    assert release.certificate()["given"] == release.header["certificate"]["given"] == GIVEN
 
 
 def test_a_file_that_changes_while_channels_are_chosen_is_refused(tmp_path, ledger):

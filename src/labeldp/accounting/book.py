@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from labeldp.accounting.cost import MIN_DELTA, Cost
 from labeldp.accounting.journal import Entry
-from labeldp.accounting.rows import RowIds, Rows, heaviest, highest, rows_from_json
+from labeldp.accounting.rows import RowIds, Rows, heaviest, highest, overlap, rows_from_json
 from labeldp.errors import LedgerError
 
 # A release's life; each state is durable before the next step begins.
@@ -93,6 +93,11 @@ class DataSet:
         others = [d for d in self.book.data_sets.values() if d.name != self.name and d.fingerprint.by == "ids"]
         return [self, *(d for d in others if group is None or group in d.groups)]
 
+    def releases_of(self, rows: Rows) -> list[ReleaseRecord]:
+        """Those that have some of these rows, in this data set or, by id, in another one of its groups."""
+        peers = {peer.name: peer for group in self.groups for peer in self.peers(group)}
+        return [release for peer in peers.values() for release in peer.releases if overlap(rows, release.rows)]
+
     def spent_on(self, rows: Rows) -> Cost:
         """The most that any of these rows has paid, in all data sets of a group of ids that it is in."""
         return self._most(rows, self.groups)
@@ -133,7 +138,7 @@ class DataSet:
         """
         if self.caps is None:
             return None
-        return self._stated(highest(self.most_promised(), self.spent()))
+        return self.stated(highest(self.most_promised(), self.spent()))
 
     def most_promised(self) -> Cost:
         """The highest caps that were ever in force."""
@@ -142,9 +147,10 @@ class DataSet:
     def publishable_if_same(self) -> dict[str, float] | None:
         """What holds so far if equal ids name the same people in all groups of ids, whatever was said of them."""
         together = self.spent_if_same()
-        return None if together is None or self.caps is None else self._stated(highest(self.most_promised(), together))
+        return None if together is None or self.caps is None else self.stated(highest(self.most_promised(), together))
 
-    def _stated(self, most: Cost) -> dict[str, float]:
+    def stated(self, most: Cost) -> dict[str, float]:
+        """A cost as (ε, δ), at the δ of this data set."""
         if not most.gaussian:
             return {"epsilon": most.pure, "delta": 0.0}
         # A data set without a δ of its own may hold ids that paid a Gaussian cost elsewhere.
@@ -176,6 +182,14 @@ class Book:
     def __post_init__(self) -> None:
         for data_set in self.data_sets.values():
             data_set.book = self
+
+    def before(self, number: int) -> Book:
+        """As it was before that entry, as far as releases go."""
+        then = {
+            name: replace(d, releases=[release for release in d.releases if release.number < number])
+            for name, d in self.data_sets.items()
+        }
+        return Book(self.ledger, self.key, then, {n: one for n, one in self.releases.items() if n < number})
 
     def groups(self) -> tuple[str, ...]:
         """All groups of ids that were ever named, and the one that needs no name."""

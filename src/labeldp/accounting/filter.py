@@ -12,7 +12,7 @@ from typing import Any
 
 from labeldp.accounting.book import CHARGED, DELIVERED, Book, DataSet, Fingerprint, ReleaseRecord
 from labeldp.accounting.cost import SLACK_SHARE, Cost, check_delta
-from labeldp.accounting.rows import RowIds, Rows, coverings, highest, overlap, shared_ids
+from labeldp.accounting.rows import RowIds, Rows, coverings, highest, shared_ids
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, RefusedError
 
 AGAIN_CHARGE = "charge"
@@ -118,7 +118,7 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     if repeats is not None:
         return Decision(tuple(entries), repeats)
     _check_protection(data_set, request)
-    before = _overlapping(data_set, request.rows)
+    before = data_set.releases_of(request.rows)
     raised: dict[str, Cost] = {}
     for other, _, _ in _too_low(data_set, request, raised) if budget.raise_it else ():
         if other.name != data_set.name:
@@ -181,12 +181,6 @@ def _with_budget(
     return replace(data_set, caps=caps, delta=delta)
 
 
-def _overlapping(data_set: DataSet, rows: Rows) -> list[tuple[DataSet, ReleaseRecord]]:
-    """The releases that have some of these rows, in this data set or, by id, in another one."""
-    peers = {peer.name: peer for group in data_set.groups for peer in data_set.peers(group)}
-    return [(peer, r) for peer in peers.values() for r in peer.releases if overlap(rows, r.rows)]
-
-
 def _check_protection(data_set: DataSet, request: Request) -> None:
     """Ids are protected wherever they appear, or nowhere."""
     peers = {peer.name: peer for group in data_set.groups for peer in data_set.peers(group)}
@@ -209,17 +203,17 @@ def _check_protection(data_set: DataSet, request: Request) -> None:
             )
 
 
-def _released_before(data_set: DataSet, before: list[tuple[DataSet, ReleaseRecord]], request: Request) -> str:
+def _released_before(data_set: DataSet, before: list[ReleaseRecord], request: Request) -> str:
     """Which earlier releases have these rows, and what to do."""
-    own = [release for other, release in before if other.name == data_set.name]
+    own = [release for release in before if release.data_set == data_set.name]
     if own:
         return (
             f"rows of {data_set.name!r} were released before ({_describe(own[-1])}, made on {own[-1].made}), and this "
             f"request differs in {_differences(own, request)}. A second look at the same labels costs again: add "
             f'`--again charge` (in Python again="charge") if that is meant.'
         )
-    names = ", ".join(dict.fromkeys(repr(other.name) for other, _ in before))
-    shared, last = max(shared_ids(request.rows, release.rows) for _, release in before), before[-1][1]
+    names = ", ".join(dict.fromkeys(repr(release.data_set) for release in before))
+    shared, last = max(shared_ids(request.rows, release.rows) for release in before), before[-1]
     return (
         f"{shared:,} of these {len(request.rows):,} ids were released before, in data set {names} ({_describe(last)}, made on "
         f"{last.made}). "

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from labeldp.cli.options import JsonOption
-from labeldp.cli.output import guarantee_text, number, print_facts, print_json
+from labeldp.cli.output import guarantee_text, print_facts, print_json
+from labeldp.wording import upward
 
 if TYPE_CHECKING:
     from labeldp.release import Release
@@ -62,11 +63,11 @@ _TRUST = {
 
 def _behind(origin: PriorOrigin) -> str:
     """Where a public prior comes from, and what that does to the certificate."""
-    if not origin.known:
-        return "of unknown origin: the certificate takes it for public"
     names = ", ".join(f"{one[:12]}…" for one in origin.releases)
+    said = f"from a model of release {names}, as its file says" if origin.known else "of unknown origin"
     how = "perhaps of the same rows: added" if origin.same_rows else "of other rows: the larger counts"
-    return f"from a model of release {names} (ε = {number(origin.epsilon)}, δ = {origin.delta:g}; {how})"
+    paid = f"ε = {upward(origin.epsilon, 6)}, δ = {origin.delta:g}"
+    return f"{said}; what its owner had released of this data set's ids before: {paid} ({how})"
 
 
 def _carries(release: Release) -> str:

@@ -16,7 +16,7 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
 from labeldp.release import format as files
 from labeldp.release.ids import comparable, find
-from labeldp.release.origin import UNKNOWN, PriorOrigin, with_origins
+from labeldp.release.origin import GIVEN, PriorOrigin, with_origins
 from labeldp.release.place import place_file
 
 if TYPE_CHECKING:
@@ -277,4 +277,4 @@ def certificate_json(
         return {"epsilon": None, "delta": None, "reason": insecure or NoPrivacy.reason}
     guarantee = with_origins(mechanism.guarantee(), origins, parts)
     stated = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "reason": None}
-    return stated if all(origin.known for origin in origins) else {**stated, "given": UNKNOWN}
+    return {**stated, "given": GIVEN} if origins else stated

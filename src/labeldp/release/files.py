@@ -21,6 +21,7 @@ from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
+from labeldp.release.format import stated_header
 from labeldp.release.ids import comparable, is_id
 from labeldp.release.make import Made, Progress, make_release
 from labeldp.release.rows import Selection, Span
@@ -95,7 +96,7 @@ def release_file(
         if stated
         else "the file's stem; --data-set names another",
         "mechanism": mechanism.to_json(),
-        "certificate": certificate_json(mechanism, made.record.insecure, origins_in(special.get("about"))),
+        "certificate": certificate_json(mechanism, made.record.insecure, origins_in(stated_header(made.path))),
         "charged": made.charged_now,
         "resumed": made.resumed,
         "made": made.record.made,

@@ -268,9 +268,17 @@ def _from_arrow(path: Path, column: Any, mechanism: Mechanism) -> npt.NDArray[An
 
 def stated_checksum(path: Path) -> str | None:
     """The checksum that a release file states, unchecked; None if it is not a release."""
-    try:
-        metadata = pq.read_metadata(path).metadata or {}
-    except (pa.ArrowException, OSError):
-        return None
-    stated = metadata.get(_CHECKSUM)
+    stated = _metadata(path).get(_CHECKSUM)
     return stated.decode("ascii", "replace") if stated else None
+
+
+def stated_header(path: Path) -> dict[str, Any]:
+    """What a release file says beside its rows, which are not read: for the owner's own copies."""
+    return _read_header(path, _metadata(path).get(_HEADER))[0]
+
+
+def _metadata(path: Path) -> dict[bytes, bytes]:
+    try:
+        return pq.read_metadata(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return {}

@@ -30,6 +30,7 @@ from labeldp.mechanisms import Mechanism
 from labeldp.mechanisms.base import Observations
 from labeldp.private import PrivateLabels
 from labeldp.release import format as files
+from labeldp.release.origin import PriorOrigin
 from labeldp.release.place import (
     explain,
     fill_and_place,
@@ -81,6 +82,7 @@ def make_release(
     draw: Draw | None = None,
     about: dict[str, Any] | None = None,
     known_by: dict[str, Any] | None = None,
+    behind: Callable[[DataSet, ReleaseRecord], PriorOrigin] | None = None,
     asked: float = 0.0,
     stamp: tuple[int, ...] | None = None,
     progress: Progress = lambda what, rows, of: None,
@@ -90,6 +92,7 @@ def make_release(
     draw      for mechanisms that need more than labels: once everything is charged it returns how to observe rows
     about     what else the file says; a request with another is another request
     known_by  what else makes this request this one, and is said to the ledger alone
+    behind    what is behind the public prior of its rows, by the ledger at the time of the charge
     asked     the pure ε that was asked for: a new data set's cap, where no budget is given
     stamp     the source's, when `draw` was prepared from it
     progress  is told how far it is: the rows are read once to be checked, and once more to be released
@@ -137,6 +140,8 @@ def make_release(
                 resumed=earlier is not None and not done,
             )  # fmt: skip
             if not record.reached(PUBLISHED):
+                if behind is not None:
+                    about = {**(about or {}), "public_prior": behind(made.data_set, record).to_json()}
                 header = header_for(
                     source, mechanism, survey, record, made.data_set.budget_json(), book.ledger, shuffle, about
                 )

@@ -14,19 +14,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from labeldp.accounting.book import ReleaseRecord
+from labeldp.accounting.book import DataSet, ReleaseRecord
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.rows import AS_WRITTEN
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, RefusedError
 from labeldp.mechanisms.candidates import most_informative, most_likely
 from labeldp.mechanisms.channels import Channels
 from labeldp.mechanisms.prior import PriorAware
-from labeldp.release.core import Release
-from labeldp.release.ids import is_id
+from labeldp.release.ids import find, is_id, repeated
 from labeldp.release.make import Observe
-from labeldp.release.origin import PriorOrigin, checksums, held_out, number
+from labeldp.release.origin import PriorOrigin, checksums, held_out, number, shortened
 from labeldp.release.probabilities import read_probabilities
 from labeldp.release.rows import Selection
 from labeldp.release.source import Source
@@ -41,8 +40,8 @@ UNKNOWN_ORIGIN = (
     "through an earlier release that was paid for."
 )
 ANOTHER_LEDGER = (
-    "the model behind {} was trained on a release ({}…) that this ledger does not know: its rows may be among these, so what it cost is "
-    "added in the certificate."
+    "the model behind {} was trained on a release ({}…) that this ledger does not know: its rows may be among these, so what it says to "
+    "have cost is added in the certificate."
 )
 
 
@@ -73,8 +72,7 @@ class PublicPrior:
             ids = pa.array(ids) if not isinstance(ids, pa.Array) else ids
             if not is_id(ids.type) or ids.null_count:
                 raise InputError(f"the ids in {path} must be whole numbers or text, and none missing.")
-            ids = pc.cast(ids, pa.large_string())
-            if len(ids.unique()) != len(ids):
+            if repeated(ids, AS_WRITTEN) is not None:
                 raise InputError(f"ids repeat in {path}: a row has one prior.")
         return cls(values, ids, about or {}, path)
 
@@ -106,15 +104,15 @@ class PublicPrior:
         """The mechanism, and what `make_release` takes beside it. Each row's channel is chosen here; labels are not looked at."""
         self.refuse_insecure(entropy)
         choose = self._choice(source, mechanism)
-        stamp, origin = source.stamp(), _Behind(self, ledger)
+        stamp = source.stamp()
+        chosen_by = None if selection is None else selection.in_form(source.id_form)
         parts, row = [], 0
         for batch in source.batches():
             count = len(batch.labels)
-            chosen = np.arange(count) if selection is None else selection.among(batch.ids, row, count)
+            chosen = np.arange(count) if chosen_by is None else chosen_by.among(batch.ids, row, count)
             if len(chosen):
-                ids = None if batch.ids is None else pc.cast(batch.ids.take(pa.array(chosen)), pa.large_string())
-                parts.append(choose(self.values[self._places(ids, chosen + row)], epsilon))
-                origin.note(chosen + row if ids is None else ids)
+                ids = None if batch.ids is None else batch.ids.take(pa.array(chosen))
+                parts.append(choose(self.values[self._places(ids, chosen + row, source.id_form)], epsilon))
             row += count
         if not parts:
             raise InputError("none of the rows is to be released.")
@@ -130,11 +128,29 @@ class PublicPrior:
 
         return made, {
             "draw": draw,
-            "about": {"public_prior": origin.found().to_json()},
+            "behind": self.origin,
             # In the order of the source, which a shuffled release does not tell: for the ledger alone.
-            "known_by": {"channels": channels.digest()},
+            "known_by": {"channels": channels.digest(), "public_prior": self.claimed().to_json()},
             "stamp": stamp,
         }
+
+    def origin(self, data_set: DataSet, record: ReleaseRecord) -> PriorOrigin:
+        """What can be behind the prior, by the owner's ledger: everything that it had released of this data set's ids.
+
+        The file's own word can only add to that: releases that this ledger does not know may be of the same rows.
+        """
+        assert data_set.book is not None
+        then = data_set.book.before(record.number).data_sets[data_set.name]
+        earlier = then.releases_of(then.ids) if then.ids is not None else then.releases
+        claimed, paid = self.claimed(), then.stated(then.spent())
+        known = {one.checksum for one in data_set.book.releases.values()}
+        return replace(
+            claimed,
+            epsilon=max(claimed.epsilon, paid["epsilon"]),
+            delta=max(claimed.delta, paid["delta"]),
+            same_rows=bool(then.releases_of(record.rows)) or any(one not in known for one in self.named_releases()),
+            before=shortened([one.checksum for one in earlier if one.checksum is not None]),
+        )
 
     def _choice(self, source: Source, mechanism: str | None) -> Callable[[npt.NDArray[Any], float], Channels]:
         name = mechanism or "subset"
@@ -157,13 +173,13 @@ class PublicPrior:
     def claimed(self) -> PriorOrigin:
         """What the file says of itself."""
         certificate = self.about.get("certificate")
-        stated = certificate if isinstance(certificate, dict) and "given" not in certificate else {}
+        stated = certificate if isinstance(certificate, dict) else {}
         epsilon, delta = (number(stated.get(name)) for name in ("epsilon", "delta"))
         if epsilon is None or delta is None:
             return PriorOrigin(**held_out(self.about))
         return PriorOrigin(self.named_releases(), epsilon, delta, **held_out(self.about))
 
-    def _places(self, ids: Any | None, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    def _places(self, ids: Any | None, rows: npt.NDArray[np.intp], form: str) -> npt.NDArray[np.int64]:
         if (ids is None) != (self.ids is None):
             ours, theirs = ("by row number", "by id") if ids is None else ("by id", "by row number")
             raise InputError(
@@ -173,53 +189,11 @@ class PublicPrior:
             places = rows.astype(np.int64)
             missing = places >= len(self.values)
         else:
-            found = pc.index_in(ids, value_set=self.ids)
-            missing = np.asarray(pc.is_null(found).to_numpy(zero_copy_only=False), dtype=bool)
-            places = np.asarray(pc.fill_null(found, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+            places = find(ids, self.ids, self.path, form, "of the labels")
+            missing = places < 0
         if missing.any():
             raise InputError(
                 f"row {int(rows[np.argmax(missing)])} has no probabilities in {self.path}; {int(missing.sum()):,} rows have "
                 "none. Every row that is released with a prior needs one."
             )
         return places
-
-
-class _Behind:
-    """The owner's own view of the releases behind a prior: what they really cost, and whether rows are released again."""
-
-    def __init__(self, prior: PublicPrior, ledger: Ledger) -> None:
-        self._claimed = prior.claimed()
-        wanted = set(prior.named_releases())
-        records = [record for record in ledger.book().releases.values() if record.checksum in wanted]
-        self._known = [Release.load(ledger.kept(record)) for record in records if ledger.kept(record).is_file()]
-        self._names = [_names(release) for release in self._known]
-        # Of a release that this ledger does not know nobody here can tell whose labels it has: perhaps these.
-        self._strange = bool(wanted - {release.checksum for release in self._known})
-        self._same_rows = self._strange
-
-    def note(self, rows: Any) -> None:
-        """These are released now: ids, or row numbers."""
-        rows = pa.array(rows).cast(pa.large_string())
-        self._same_rows |= any(bool(pc.any(pc.is_in(rows, value_set=names)).as_py()) for names in self._names)
-
-    def found(self) -> PriorOrigin:
-        """What the file claims, or what the ledger knows, whichever is more."""
-        each = [release.guarantee for release in self._known if release.guarantee is not None]
-        if not each or (
-            self._strange and not self._claimed.known
-        ):  # what strange releases cost, only the file could say
-            return replace(self._claimed, same_rows=self._same_rows)
-        names = pa.concat_arrays(self._names)
-        total = max if len(names.unique()) == len(names) else sum
-        return replace(
-            self._claimed,
-            releases=self._claimed.releases or tuple(release.checksum for release in self._known),
-            epsilon=max(self._claimed.epsilon, total(one.epsilon for one in each)),
-            delta=max(self._claimed.delta, total(one.delta for one in each)),
-            same_rows=self._same_rows,
-        )
-
-
-def _names(release: Release) -> Any:
-    ids = release.arrow_ids if release.arrow_ids is not None else pa.array(release.ids)
-    return ids.cast(pa.large_string())
