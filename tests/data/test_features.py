@@ -5,6 +5,7 @@ import pytest
 
 from labeldp.data.features import read_features
 from labeldp.errors import InputError
+from labeldp.release.ids import find
 
 VALUES = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -35,7 +36,7 @@ def test_every_format(tmp_path, kind):
     assert read.values.dtype == np.float32
     assert read.ids.tolist() == (["a", "b", "c", "d"] if has_ids else [0, 1, 2, 3])
     assert read.named == has_ids
-    assert read.places() == {str(name): row for row, name in enumerate(read.ids)}
+    assert find(read.ids, read.ids, "the features").tolist() == list(range(len(read.ids)))
 
 
 def test_images_stay_bytes(tmp_path):
@@ -79,8 +80,8 @@ def test_bad_tables(tmp_path):
 
 def test_ids_that_repeat_have_no_place(tmp_path):
     pq.write_table(pa.table({"uid": ["a", "b", "a"], "x": [1.0, 2.0, 3.0]}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="1 ids of the features repeat"):
-        read_features(tmp_path / "x.parquet", "uid").places()
+    with pytest.raises(InputError, match="the ids in the features repeat"):
+        find(["a"], read_features(tmp_path / "x.parquet", "uid").ids, "the features")
 
 
 def test_a_column_of_the_labels_name_is_refused(tmp_path):

@@ -6,6 +6,7 @@ from PIL import Image
 
 from labeldp.data.features import read_features
 from labeldp.errors import InputError
+from labeldp.release.ids import find
 
 DRAW = np.random.default_rng(0)
 
@@ -40,7 +41,7 @@ def test_every_image_by_its_path(tmp_path):
         np.testing.assert_array_equal(read.values[row], images[name].transpose(2, 0, 1))
     assert read.values.flags.c_contiguous
     assert (read.named, read.folder, read.columns) == (True, tmp_path, ())
-    assert read.places()["b.png"] == 4
+    assert find(["b.png"], read.ids, "the folder").tolist() == [4]
 
 
 @pytest.mark.parametrize(("ending", "options"), [("webp", {"lossless": True}), ("gif", {}), ("jpg", {}), ("jpeg", {})])
