@@ -98,7 +98,7 @@ def _cap(run: Run) -> dict[str, Any] | None:
     if run.ledger is not None:
         promised = run.ledger["data_sets"][0]["publishable"]
         return None if promised is None else {**promised, "when": "by the ledger"}
-    newest = max(run.releases, key=lambda release: str(release.header["made"]), default=None)
+    newest = max(run.releases, key=lambda r: (str(r.header["made"])[:10], r.header["ledger"]["entry"]), default=None)
     promised = newest.header["budget"]["publishable"] if newest is not None else None
     if newest is None or promised is None or run.insecure is not None:
         return None

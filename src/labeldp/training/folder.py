@@ -152,6 +152,20 @@ class RunFolder:
         before = [start for start in self.starts() if start["command"] is None or start["command"] != now["command"]]
         self.write("starts.json", {"starts": [*before, now]})
 
+    @contextmanager
+    def dated(self, day: str, *, but: Sequence[Path] = ()) -> Iterator[None]:
+        """However it ends, its files then have this day as their time, `but` these: for work that follows work on private labels."""
+        try:
+            yield
+        finally:
+            try:
+                provenance.date_files(self.path, day, but=but)
+            except (OSError, ValueError) as error:
+                raise InputError(
+                    f"the files in {self.path} cannot be given the day of their charge as their time ({error}): as they are, their times "
+                    "tell how long work on private labels took. Hand over copies."
+                ) from None
+
     def starts(self) -> list[dict[str, Any]]:
         """Every command that worked here, oldest first; none where nobody noted it."""
         if not (self.path / "starts.json").exists():

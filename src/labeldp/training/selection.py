@@ -123,11 +123,12 @@ class PrivateSelection:
                 out=out / RELEASED, draw=self._drawing(ledger), about=self.about(),
                 shuffle=shuffle,
             )  # fmt: skip
-        release = Release.load(out / RELEASED)
-        selection = self._told(release, score_path(ledger, made.record))
-        RunFolder(out).write(SELECTION, selection)
-        job = self._job(selection["candidate"], release, join(release, self.features))
-        return Chosen(made, selection, train(job, out, on_step=on_step))
+        with RunFolder(out).dated(made.record.made):
+            release = Release.load(out / RELEASED)
+            selection = self._told(release, score_path(ledger, made.record))
+            RunFolder(out).write(SELECTION, selection)
+            job = self._job(selection["candidate"], release, join(release, self.features))
+            return Chosen(made, selection, train(job, out, on_step=on_step))
 
     # ── before the charge ──
 
