@@ -34,6 +34,7 @@ from labeldp.pate.students import Progress as StudentProgress
 from labeldp.pate.students import StudentPlan, spread, train_students
 from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_same_labels, vote
 from labeldp.pate.workers import Workers
+from labeldp.private import unheard
 from labeldp.provenance import today
 from labeldp.release.core import Release, certificate_json
 from labeldp.release.make import Made, make_release
@@ -213,6 +214,7 @@ class Stages:
             private=True,
         )
 
+    @unheard()
     def _owners(self, answers: Release) -> dict[str, Any]:
         """From raw votes and true labels: how good the ensemble is, how much it agrees, and the data-dependent ε."""
         mechanism = answers.mechanism
