@@ -33,6 +33,7 @@ from labeldp.pate.run import Stages
 from labeldp.private import unheard
 from labeldp.report import svg
 from labeldp.training.fixmatch import FixMatchTrainer
+from labeldp.training.folder import RunFolder
 
 MINUTE, HOUR = 60.0, 3600.0
 NINE = 1_600_000_000.0 // 86400 * 86400 + 9 * HOUR  # of a day in 2020
@@ -40,19 +41,31 @@ ROWS = 120
 
 
 class World:
-    """One life of an owner: a clock that only private work moves, and randomness that begins anew with every command."""
+    """One life of an owner: randomness that begins anew with every command, and a clock that private work moves.
+
+    It moves a little whenever it is read, and the more the more private work there was: a machine that worked long is hot, and slow.
+    """
 
     def __init__(self, patch, capfd, desk):
         self.patch, self.capfd, self.desk = patch, capfd, desk
-        self.now, self.told = NINE, []
+        self.now, self.tick, self.told = NINE, 1e-5, []
         for name in ("time", "monotonic", "perf_counter", "process_time"):
-            patch.setattr(time, name, lambda: self.now)
-            patch.setattr(time, f"{name}_ns", lambda: int(self.now * 1e9))
+            patch.setattr(time, name, self.read)
+            patch.setattr(time, f"{name}_ns", lambda: int(self.read() * 1e9))
         patch.setattr(SecureEntropy, "bytes", lambda entropy, count: self.noise.bytes(count))
         patch.setattr(secrets, "token_hex", lambda count=32: self.noise.bytes(count).hex())
         patch.setattr(secrets, "token_bytes", lambda count=32: self.noise.bytes(count))
         desk.mkdir()
         patch.chdir(desk)
+
+    def read(self):
+        self.now += self.tick
+        return self.now
+
+    def work(self, seconds):
+        """On private things."""
+        self.now += seconds
+        self.tick += 1e-7 * seconds / MINUTE
 
     def run(self, line):
         self.noise = SeededEntropy(0)
@@ -151,7 +164,7 @@ def selection(world, codes, runs, step, after):
 
     def forced(self, labels, scoring, predict, entropy):
         original(self, labels, scoring, predict, entropy)
-        world.now += step
+        world.work(step)
         warnings.warn(f"run {len(done)}", stacklevel=1)
         done.append(None)
         observations = np.zeros((ROWS, self.observation_bytes), dtype=np.uint8)
@@ -200,7 +213,7 @@ def ensemble(world, codes, teaching, answering, method):
 
     def taught(name):
         def work(*arguments):
-            world.now += teaching
+            world.work(teaching)
             warnings.warn("of labels", stacklevel=1)
             return slow[name](*arguments)
 
@@ -212,11 +225,11 @@ def ensemble(world, codes, teaching, answering, method):
 
     def answer(self, votes, entropy):
         original(self, votes, entropy)
-        world.now += answering
+        world.work(answering)
         return np.where(np.arange(len(votes)) % 3 < 2, np.arange(len(votes)) % 2, 2).astype(np.uint8)
 
     def thought(self, answers):
-        world.now += answering
+        world.work(answering)
         return owners(self, answers)
 
     world.patch.setattr(PateAnswers, "answer", answer)
@@ -275,6 +288,18 @@ def test_a_teacher_that_diverges_is_a_teacher_like_any_other(tmp_path, monkeypat
     code, _, err = cli(*command, "--out", tmp_path / "rehearsed")
     assert (code, len(seen)) == (2, 1)  # before any teacher has seen a label
     assert "diverged" in err
+
+
+def test_files_that_are_not_of_the_run_keep_their_times(tmp_path):
+    """--out may be a folder in which the user works."""
+    for name in ("config.json", "visits.csv", "inner/config.json", "inner/metrics.jsonl", "inner/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+        os.utime(tmp_path / name, (NINE, NINE))
+    with pytest.raises(KeyboardInterrupt), RunFolder(tmp_path).dated("2020-02-29"):  # also where it is interrupted
+        raise KeyboardInterrupt
+    kept = {path.name for path in tmp_path.rglob("*") if path.stat().st_mtime == NINE}
+    assert kept == {"visits.csv", "notes.txt"}
 
 
 def test_private_work_is_unheard(recwarn):

@@ -8,7 +8,7 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -32,19 +32,16 @@ def day_of(stamp: str) -> str:
     return datetime.fromisoformat(stamp[:10]).date().isoformat()
 
 
-def date_files(place: Path, day: str, *, but: Sequence[Path] = (), younger: bool = False) -> None:
-    """Give a file, or a folder and all that is in it `but` these, the beginning of a day as its time. (`younger`: to younger ones only.)
+def date_files(paths: Iterable[Path], day: str, *, younger: bool = False) -> None:
+    """Give files and folders the beginning of a day as their time (`younger`: to younger ones only).
 
     For what the owner hands over: the times of files tell how long work took, as stamps in them would.
     """
     midnight = datetime.fromisoformat(day_of(day)).replace(tzinfo=timezone.utc).timestamp()
-    with suppress(FileNotFoundError):  # another process's, which it has removed
-        if place.is_dir() and not place.is_symlink():
-            for path in place.iterdir():
-                if path not in but:
-                    date_files(path, day, younger=younger)
-        if not younger or place.lstat().st_mtime > midnight:
-            os.utime(place, (midnight, midnight), follow_symlinks=os.utime not in os.supports_follow_symlinks)
+    for path in paths:
+        with suppress(FileNotFoundError):  # another process's, which it has removed
+            if not younger or path.stat().st_mtime > midnight:
+                os.utime(path, (midnight, midnight))
 
 
 def start(*, dated: bool = True) -> dict[str, Any]:

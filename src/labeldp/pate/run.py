@@ -12,7 +12,6 @@ summary.json      what may be shown
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +86,7 @@ class Stages:
         """Train them, and count their votes."""
         model = None if plan.method == "frozen" else plan.model
         features, _ = self.features(model)
-        with self._dated(today()):
+        with RunFolder(self.folder).dated(today()):
             voted = vote(
                 plan, features, self.material.labels, self.owner, data_set=self.material.data_set, digest=self.material.digest,
                 rows=self.rows, workers=workers, progress=progress,
@@ -103,7 +102,7 @@ class Stages:
             mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
             out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner,
         )  # fmt: skip
-        with self._dated(made.record.made):
+        with RunFolder(self.folder).dated(made.record.made):
             answers = Release.load(made.path)
             if mechanism.sanitising is not None:
                 kept = sanitised_path(self.owner, made.record).name
@@ -133,7 +132,7 @@ class Stages:
     ) -> dict[str, Any]:
         """Train them from the release, and sum up."""
         answers = self._answers()
-        with self._dated(answers.header["made"]):
+        with RunFolder(self.folder).dated(answers.header["made"]):
             return self._taught(answers, plan, machine, progress, on_step)
 
     def _answers(self) -> Release:
@@ -197,10 +196,6 @@ class Stages:
         name = "summary.json" if plan.name == "student" else f"summary-{plan.name}.json"
         RunFolder(self.folder).write(name, summary)
         return summary
-
-    def _dated(self, day: str) -> AbstractContextManager[None]:
-        """Work on votes, and what follows it: the files that may leave do not tell how long it took."""
-        return RunFolder(self.folder).dated(day, but=(self.owner,))
 
     # ── what only the owner may know ──
 

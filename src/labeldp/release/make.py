@@ -337,9 +337,8 @@ def _finish_rename(made: Made) -> None:
 def _date(ledger: Ledger, record: ReleaseRecord, out: Path | None) -> None:
     """Nothing that may be handed over has a finer time than the day of its charge. (The ledger has: backups must see that it changed.)"""
     with suppress(OSError):  # a file system that has no times to set is no reason to keep a release back
-        date_files(ledger.folder, record.made, younger=True)
-        if out is not None:
-            date_files(out, record.made)
+        date_files(ledger.folder.iterdir(), record.made, younger=True)
+        date_files([] if out is None else [out], record.made)
 
 
 def _copy(path: Path, file: IO[bytes]) -> None:

@@ -30,6 +30,14 @@ from labeldp.errors import InputError
 from labeldp.release import Release
 from labeldp.release.place import place_file
 
+# What any command writes into a run directory, or into one below it; there may be files of the user's beside it.
+_WRITTEN = (
+    "config.json", "starts.json", "metrics.jsonl", "*.safetensors", "trained.parquet", "summary*.json", "confusion.json", ".lock",
+    "released.parquet", "selection.json",
+    "answers.parquet", "held-out.parquet", "data-dependent.json", "probabilities.npy",
+    "features.npy", "test.npy", "neighbours.npz", "contrastive.checkpoint",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -153,13 +161,15 @@ class RunFolder:
         self.write("starts.json", {"starts": [*before, now]})
 
     @contextmanager
-    def dated(self, day: str, *, but: Sequence[Path] = ()) -> Iterator[None]:
-        """However it ends, its files then have this day as their time, `but` these: for work that follows work on private labels."""
+    def dated(self, day: str) -> Iterator[None]:
+        """However it ends, its files, and those of runs below it, have this day as their time: for what follows work on private labels."""
         try:
             yield
         finally:
             try:
-                provenance.date_files(self.path, day, but=but)
+                places = [self.path, *(config.parent for config in self.path.glob("*/config.json"))]
+                ours = (path for place in places for name in _WRITTEN for path in place.glob(name))
+                provenance.date_files([*ours, *places], day)
             except (OSError, ValueError) as error:
                 raise InputError(
                     f"the files in {self.path} cannot be given the day of their charge as their time ({error}): as they are, their times "

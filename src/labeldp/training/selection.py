@@ -1,7 +1,8 @@
 """Private selection: release, train and score some of several candidates, and publish the best. All of it on the owner's side.
 
 The ledger is charged once, before the first candidate is drawn. What leaves is the winner's release, its noisy score, and the model that
-is trained once more from the published release. How many runs there were is in no file and no message; whoever sees the clock can tell.
+is trained once more from the published release. How many runs there were is in no file, no message and no time of a file; whoever watches
+the machine can tell.
 """
 
 from __future__ import annotations
