@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -14,6 +16,14 @@ from labeldp.errors import InputError
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
 MAX_CLASSES = 1 << 16
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """For what is computed from private things: whether a library warns of something, and how often, may tell of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def check_num_classes(num_classes: int) -> int:

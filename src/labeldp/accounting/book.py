@@ -11,6 +11,7 @@ from labeldp.accounting.cost import MIN_DELTA, Cost
 from labeldp.accounting.journal import Entry
 from labeldp.accounting.rows import RowIds, Rows, heaviest, highest, overlap, rows_from_json
 from labeldp.errors import LedgerError
+from labeldp.provenance import day_of
 
 # A release's life; each state is durable before the next step begins.
 CHARGED, COMPLETE, PUBLISHED, DELIVERED = "charged", "complete", "published", "delivered"
@@ -225,13 +226,15 @@ def _apply(book: Book, entry: Entry, folder: Path) -> None:
         data_set = book.data_sets[body["data_set"]]
         before, data_set.caps, data_set.delta = data_set.caps, Cost.from_json(body["caps"]), body["delta"]
         if body["raised"]:
-            data_set.raised.append({"at": body["at"], "from": before.to_json() if before else None, "to": body["caps"]})
+            data_set.raised.append(
+                {"at": day_of(body["at"]), "from": before.to_json() if before else None, "to": body["caps"]}
+            )
     elif entry.kind == "unprotected":
         book.data_sets[body["data_set"]].unprotected = body["reason"]
     elif entry.kind == CHARGED:
         release = ReleaseRecord(
             entry.number, entry.hash, body["data_set"], rows_from_json(body["rows"], folder),
-            Cost.from_json(body["cost"]) if body["cost"] else None, body["request"], body["insecure"], body["at"],
+            Cost.from_json(body["cost"]) if body["cost"] else None, body["request"], body["insecure"], day_of(body["at"]),
         )  # fmt: skip
         book.releases[entry.number] = release
         data_set = book.data_sets[release.data_set]

@@ -8,7 +8,6 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from labeldp.accounting.filter import Budget, Request, decide
 from labeldp.accounting.journal import Entry, Journal, broken_at
 from labeldp.accounting.rows import RowIds
 from labeldp.errors import LedgerError, VerificationError
+from labeldp.provenance import today
 
 
 def default_ledger_path() -> Path:
@@ -101,12 +101,12 @@ class Ledger:
 
     def look(self, request: Request) -> ReleaseRecord | None:
         """Would this be allowed? The earlier release if it is the same again; None if it would be charged."""
-        return decide(self.book(), request, self.budget, _now()).repeats
+        return decide(self.book(), request, self.budget, today()).repeats
 
     def charge(self, request: Request) -> ReleaseRecord:
         """Durably charge the request, before any noise is drawn; or return the release that it repeats."""
         with self._journal.transaction() as transaction:
-            decision = decide(self._read(transaction.entries), request, self.budget, _now())
+            decision = decide(self._read(transaction.entries), request, self.budget, today())
             for kind, body in decision.entries:
                 transaction.append(kind, body)
             if decision.repeats is not None:
@@ -115,7 +115,7 @@ class Ledger:
             return book.releases[transaction.entries[-1].number]
 
     def advance(self, release: ReleaseRecord, state: str, **facts: Any) -> None:
-        """Record, durably, that a release has reached a state.
+        """Record, durably, that a release has reached a state; not when: of central mechanisms, that would tell how long they took.
 
         Refused if somebody else has moved it since this process looked: two draws under one charge can then never both be
         published, whatever became of the lock.
@@ -127,7 +127,7 @@ class Ledger:
                     f"release {release.number} is being made by another process (it is {current}, not {release.state} any "
                     "more); run the same command again."
                 )
-            transaction.append(state, {"release": release.number, "at": _now(), **facts})
+            transaction.append(state, {"release": release.number, **facts})
         release.state = state
         release.checksum = facts.get("checksum", release.checksum)
 
@@ -156,11 +156,7 @@ class Ledger:
     def _first_entry(self) -> tuple[str, dict[str, Any]]:
         # The key stays in the ledger: fingerprints and, through the chain, heads in releases tell outsiders nothing.
         self.begun_now = True
-        return "ledger", {"ledger": secrets.token_hex(16), "key": secrets.token_hex(32), "at": _now()}
+        return "ledger", {"ledger": secrets.token_hex(16), "key": secrets.token_hex(32), "at": today()}
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -43,7 +43,7 @@ def show(
             [
                 (
                     str(r["entry"]),
-                    r["made"][:16].replace("T", " "),
+                    r["made"],
                     r["rows_text"],
                     r["mechanism"],
                     r["cost_text"],

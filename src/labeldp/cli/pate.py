@@ -230,13 +230,12 @@ def teachers(
         "teachers": given["teachers"],
         "queries": len(voted.ballots.rows),
         "teachers_flop": voted.flop,
-        "seconds": voted.seconds,
     }
     if json:
         print_json(facts)
         return
     print_facts([
-        ("teachers", f"{given['teachers']:,} have voted on {len(voted.ballots.rows):,} rows; {voted.flop:.3g} FLOP, {voted.seconds:.1f} s"),
+        ("teachers", f"{given['teachers']:,} have voted on {len(voted.ballots.rows):,} rows; {voted.flop:.3g} FLOP"),
         ("private", f"{stages.owner}: votes are made of true labels, and stay with you"),
         ("next", f"labeldp pate aggregate {out} --sigma1 … --sigma2 … --threshold … --max-answered …"),
     ])  # fmt: skip
@@ -409,9 +408,9 @@ def account(
 
 
 def _release(stages: Stages, mechanism: PateAnswers, holdout_epsilon: float | None, papers: Papers) -> Any:
-    made = stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
     if holdout_epsilon is not None:
         stages.hold_out(holdout_epsilon, papers.ledger, papers.entropy)
+    made = stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
     return made
 
 

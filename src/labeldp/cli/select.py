@@ -55,8 +55,8 @@ def command(
     Trust model: central. Whoever runs this sees features and labels. Training many times on one release costs nothing (`labeldp train`);
     this is for choosing the mechanism, or where released labels are too noisy to choose by.
 
-    How many runs there were must stay secret, and the clock tells it: run this where nobody watches how long it takes, and hand over
-    files without their times.
+    How many runs there were must stay secret. Files tell the day of the charge and no other time; who watches the machine can tell: run
+    this where nobody does, and do not send the result on the moment it is there.
 
     Example: labeldp select labels.csv --label y --classes 10 --id uid --features x.parquet --candidates candidates.json --epsilon 4 --out chosen/
     """

@@ -328,7 +328,8 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     where = f"{summary['dtype']} on {summary['device']}"
     if summary["processes"] > 1:
         where += f", {summary['processes']} processes"
-    facts.append(("compute", f"{summary['train_flop']:.3g} FLOP, {summary['seconds']:.1f} s, {where}"))
+    took = "" if summary["seconds"] is None else f" {summary['seconds']:.1f} s,"  # none under central trust
+    facts.append(("compute", f"{summary['train_flop']:.3g} FLOP,{took} {where}"))
     if "audit" in summary:
         from labeldp.audit.result import percent
         from labeldp.wording import downward

@@ -40,7 +40,7 @@ from labeldp.mechanisms.repeats import Repeats
 from labeldp.mechanisms.response import RandomizedResponse
 from labeldp.mechanisms.subset import SubsetSelection
 from labeldp.mechanisms.unary import UnaryEncoding
-from labeldp.private import Codes, PrivateLabels, check_num_classes
+from labeldp.private import Codes, PrivateLabels, check_num_classes, unheard
 
 # From a candidate's number, and observations of all rows (which say nothing about scoring rows), to a class for each scoring row.
 Predict: TypeAlias = Callable[[int, Observations], npt.NDArray[np.integer[Any]]]
@@ -119,6 +119,7 @@ class Selected(Parts):
 
     # ── the label owner's side ──
 
+    @unheard()
     def best(self, labels: PrivateLabels, scoring: Rows, predict: Predict, entropy: Entropy) -> Run:
         """Run the base K times; the best. Charge the ledger first, and let nobody see how long it takes.
 

@@ -31,7 +31,7 @@ from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms.base import Guarantee, Mechanism, Moments, Observations
 from labeldp.mechanisms.laplace import number
 from labeldp.mechanisms.noise import MIN_SIGMA, GridNoise
-from labeldp.private import Codes, check_num_classes, code_dtype
+from labeldp.private import Codes, check_num_classes, code_dtype, unheard
 
 Votes = npt.NDArray[np.integer[Any]]
 
@@ -149,6 +149,7 @@ class PateAnswers(Mechanism):
 
     # ── the label owner's side ──
 
+    @unheard()
     def answer(self, votes: Votes, entropy: Entropy) -> Observations:
         """One observation for each query, whose votes come in the order they are asked. Charge the ledger first.
 

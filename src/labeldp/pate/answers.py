@@ -16,6 +16,7 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.base import Observations
 from labeldp.pate.ballots import Ballots
+from labeldp.private import unheard
 from labeldp.release.make import Made, Observe, make_release
 from labeldp.release.place import place_file
 from labeldp.release.source import Source
@@ -73,6 +74,7 @@ def sanitised_path(folder: Path, record: ReleaseRecord) -> Path:
     return folder / f"data-dependent-{record.number}.json"
 
 
+@unheard()
 def _sanitise(mechanism: PateAnswers, ballots: Ballots, said: Observations, path: Path, entropy: Entropy) -> None:
     """One draw for each draw of the answers: of those, one is published, and this with it."""
     assert mechanism.sanitising is not None

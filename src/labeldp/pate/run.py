@@ -33,6 +33,8 @@ from labeldp.pate.students import Progress as StudentProgress
 from labeldp.pate.students import StudentPlan, spread, train_students
 from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_same_labels, vote
 from labeldp.pate.workers import Workers
+from labeldp.private import unheard
+from labeldp.provenance import today
 from labeldp.release.core import Release, certificate_json
 from labeldp.release.make import Made, make_release
 from labeldp.release.place import place_file
@@ -84,11 +86,12 @@ class Stages:
         """Train them, and count their votes."""
         model = None if plan.method == "frozen" else plan.model
         features, _ = self.features(model)
-        voted = vote(
-            plan, features, self.material.labels, self.owner, data_set=self.material.data_set, digest=self.material.digest,
-            rows=self.rows, workers=workers, progress=progress,
-        )  # fmt: skip
-        RunFolder(self.folder).note_start(dated=False)
+        with RunFolder(self.folder).dated(today()):
+            voted = vote(
+                plan, features, self.material.labels, self.owner, data_set=self.material.data_set, digest=self.material.digest,
+                rows=self.rows, workers=workers, progress=progress,
+            )  # fmt: skip
+            RunFolder(self.folder).note_start(dated=False)
         return voted
 
     def aggregate(self, mechanism: PateAnswers, ledger: Any, entropy: Entropy, again: str | None = None) -> Made:
@@ -99,15 +102,19 @@ class Stages:
             mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
             out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner,
         )  # fmt: skip
-        answers = Release.load(made.path)
-        if mechanism.sanitising is not None:
-            kept = sanitised_path(self.owner, made.record).name
-            RunFolder(self.folder).write(SANITISED, RunFolder(self.owner).read(kept))
-        RunFolder(self.owner).write("summary.json", self._owners(answers), private=True)
+        with RunFolder(self.folder).dated(made.record.made):
+            answers = Release.load(made.path)
+            if mechanism.sanitising is not None:
+                kept = sanitised_path(self.owner, made.record).name
+                RunFolder(self.folder).write(SANITISED, RunFolder(self.owner).read(kept))
+            RunFolder(self.owner).write("summary.json", self._owners(answers), private=True)
         return made
 
     def hold_out(self, epsilon: float, ledger: Any, entropy: Entropy) -> Release:
-        """Release the rows that were kept from the teachers, under k-subset: they pay this ε, and nothing else."""
+        """Release the rows that were kept from the teachers, under k-subset: they pay this ε, and nothing else.
+
+        Before `aggregate`: a charge that follows work on votes would have a day that tells of it.
+        """
         mechanism = recommend(epsilon, self.material.labels.num_classes)
         out = self.folder / HELD_OUT
         selected = (self.rows, len(self.material.labels))
@@ -124,24 +131,42 @@ class Stages:
         on_step: Steps = lambda step, of: None,
     ) -> dict[str, Any]:
         """Train them from the release, and sum up."""
+        answers = self._answers()
+        with RunFolder(self.folder).dated(answers.header["made"]):
+            return self._taught(answers, plan, machine, progress, on_step)
+
+    def _answers(self) -> Release:
         answers = Release.load(self.folder / ANSWERS) if (self.folder / ANSWERS).exists() else None
         if answers is None or not isinstance(answers.mechanism, PateAnswers):
             raise InputError(
                 f"{self.folder} has no {ANSWERS}: the teachers have not been asked (`labeldp pate aggregate`)."
             )
+        return answers
+
+    def _taught(
+        self, answers: Release, plan: StudentPlan, machine: Machine | None, progress: StudentProgress, on_step: Steps
+    ) -> dict[str, Any]:
+        assert isinstance(answers.mechanism, PateAnswers)
         RunFolder(self.folder).note_start(answers.paths, dated=False)
         features, test_features = self.features(plan.model)
         test = self.material.test
         held_out = None
         if (self.folder / HELD_OUT).exists():
             held_out = (Release.load(self.folder / HELD_OUT), features[self.rows :])
+        owner = RunFolder(self.owner)
+        cost = owner.read("cost.json")
+
+        def timed(metrics: dict[str, Any]) -> None:
+            cost["students_seconds"] = cost.get("students_seconds", 0.0) + metrics["seconds"]
+            owner.write("cost.json", cost, private=True)
+            progress(metrics)
+
         done = train_students(
             plan, answers, features[: self.rows], self.folder,
             test=(test_features, test[1]) if test is not None and test_features is not None else None,
-            held_out=held_out, machine=machine, progress=progress, on_step=on_step,
+            held_out=held_out, machine=machine, progress=timed, on_step=on_step,
         )  # fmt: skip
         asked, answered = answers.mechanism.counts(answers.observations)
-        cost = RunFolder(self.owner).read("cost.json")
         summary = {
             "certificate": certificate_json(answers.mechanism, answers.insecure),
             "basis": "caps",
@@ -151,10 +176,7 @@ class Stages:
             "answered": answered,
             "insecure": answers.insecure,
             "students": [
-                {
-                    name: one[name]
-                    for name in ("accuracy_test", "accuracy_estimated", "standard_error", "train_flop", "seconds")
-                }
+                {name: one[name] for name in ("accuracy_test", "accuracy_estimated", "standard_error", "train_flop")}
                 for one in done
             ],
             "accuracy_test": spread([one["accuracy_test"] for one in done]),
@@ -187,6 +209,7 @@ class Stages:
             private=True,
         )
 
+    @unheard()
     def _owners(self, answers: Release) -> dict[str, Any]:
         """From raw votes and true labels: how good the ensemble is, how much it agrees, and the data-dependent ε."""
         mechanism = answers.mechanism

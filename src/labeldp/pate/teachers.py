@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,19 @@ import numpy.typing as npt
 from labeldp.errors import InputError
 from labeldp.pate.ballots import Ballots, Rows, draw_queries, draw_shards
 from labeldp.pate.workers import LocalWorkers, Workers
-from labeldp.private import Codes, PrivateLabels
+from labeldp.private import Codes, PrivateLabels, unheard
 from labeldp.release.place import place_file
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import features_digest
 from labeldp.training.recipe import Recipe
 
+if TYPE_CHECKING:
+    import torch
+
+    from labeldp.training.fixmatch import FixMatchTrainer
+
 METHODS = ("frozen", "fixmatch")
+_REHEARSED = 512  # rows
 VOTES, _LABELS = "votes.npz", "labels.json"
 Progress = Callable[[int, int], None]
 
@@ -154,6 +160,7 @@ def check_same_labels(run: RunFolder, digest: Callable[[bytes], str]) -> None:
         )
 
 
+@unheard()
 def _frozen(plan: TeacherPlan, features: npt.NDArray[Any], labels: PrivateLabels, shards: Rows, queries: Rows) -> Voted:
     from labeldp.pate.linear import teacher_votes
 
@@ -175,6 +182,7 @@ def _trained(
 ) -> Voted:  # fmt: skip
     if plan.recipe is None or plan.model is None:
         raise InputError("FixMatch teachers need a model and a recipe.")
+    _rehearse(plan.model, plan.recipe, features, shards.shape[1], labels.num_classes)
     done = {number: taught for number in range(plan.teachers) if (taught := _kept(folder, number)) is not None}
     progress(len(done), plan.teachers)
     lessons = (
@@ -193,8 +201,42 @@ def _trained(
     return Voted(ballots, sum(t.flop for t in done.values()), sum(t.seconds for t in done.values()))
 
 
+def _rehearse(model: str, recipe: Recipe, features: npt.NDArray[Any], size: int, num_classes: int) -> None:
+    """What cannot be trained at all is said now, from made-up labels: of true ones nothing will be."""
+    few = features[:_REHEARSED]
+    rows = np.arange(min(size, len(few)))
+    codes = (rows % num_classes).astype(np.uint16)
+    short = replace(recipe, epochs=min(2, recipe.epochs))
+    _, _, training = _study(few, Lesson(0, rows, codes, rows[:1], num_classes, model, short))
+    for _ in training:
+        pass
+
+
+@unheard()
 def teach(features: npt.NDArray[Any], lesson: Lesson) -> Taught:
-    """Train one teacher, in whatever process; return its votes, one a query: the arg-max, the lowest class of equal ones."""
+    """Train one teacher, in whatever process; return its votes, one a query: the arg-max, the lowest class of equal ones.
+
+    One that diverges votes for the lowest class. To say so, or to end there, would tell of its labels; so would fewer FLOP.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    trainer, everything, training = _study(features, lesson)
+    try:
+        for _ in training:
+            pass
+        said = trainer.probabilities(everything[torch.from_numpy(lesson.queries)]).argmax(axis=1)
+    except InputError:
+        said = np.zeros(len(lesson.queries), np.int64)
+    flop = trainer.flop // max(trainer.epoch, 1) * lesson.recipe.epochs
+    return Taught(lesson.number, said.astype(np.uint16), flop, time.perf_counter() - start)
+
+
+def _study(
+    features: npt.NDArray[Any], lesson: Lesson
+) -> tuple[FixMatchTrainer, torch.Tensor, Iterator[dict[str, float]]]:
+    """A lesson's trainer, all features, and the training, which begins when it is gone through."""
     import torch
 
     from labeldp import models
@@ -202,8 +244,6 @@ def teach(features: npt.NDArray[Any], lesson: Lesson) -> Taught:
     from labeldp.training.device import Machine
     from labeldp.training.fixmatch import FixMatchTrainer
 
-    torch.set_num_threads(1)
-    start = time.perf_counter()
     seed = lesson.recipe.seed * 100_003 + lesson.number
     torch.manual_seed(seed)
     shape = tuple(features.shape[1:])
@@ -218,10 +258,7 @@ def teach(features: npt.NDArray[Any], lesson: Lesson) -> Taught:
     def evidence(rows: Rows) -> npt.NDArray[np.float32]:
         return certain.evidence(np.array([place[int(row)] for row in rows]))
 
-    for _ in trainer.fit(everything, lesson.rows, evidence):
-        pass
-    said = trainer.probabilities(everything[torch.from_numpy(lesson.queries)]).argmax(axis=1)
-    return Taught(lesson.number, said.astype(np.uint16), trainer.flop, time.perf_counter() - start)
+    return trainer, everything, trainer.fit(everything, lesson.rows, evidence)
 
 
 def _keep(folder: Path, taught: Taught) -> None:

@@ -29,6 +29,7 @@ from labeldp.errors import AccountingError, InputError, LedgerError, LostRelease
 from labeldp.mechanisms import Mechanism
 from labeldp.mechanisms.base import Observations
 from labeldp.private import PrivateLabels
+from labeldp.provenance import date_files
 from labeldp.release import format as files
 from labeldp.release.origin import PriorOrigin
 from labeldp.release.place import (
@@ -158,6 +159,7 @@ def make_release(
                 fill_and_place(out_temporary, out, lambda file: _copy(made.path, file))
             if not record.reached(DELIVERED):
                 ledger.advance(record, DELIVERED)
+            _date(ledger, record, out)
         except LostReleaseError:
             raise
         except (InputError, AccountingError, LedgerError, OSError) as error:
@@ -194,6 +196,7 @@ def fetch(ledger: Ledger, number: int, out: Path) -> None:
     if _stated(ledger.kept(record)) != record.checksum:
         raise LedgerError(f"{ledger.kept(record)} is missing or was altered.")
     place_file(out, lambda file: _copy(ledger.kept(record), file))
+    _date(ledger, record, out)
 
 
 @contextmanager
@@ -345,6 +348,13 @@ def _finish_rename(made: Made) -> None:
             ) from None
     if _stated(made.path) != made.record.checksum:
         raise LostReleaseError(f"{made.path} is not the file that was released: it was altered or damaged.")
+
+
+def _date(ledger: Ledger, record: ReleaseRecord, out: Path | None) -> None:
+    """Nothing that may be handed over has a finer time than the day of its charge. (The ledger has: backups must see that it changed.)"""
+    with suppress(OSError):  # a file system that has no times to set is no reason to keep a release back
+        date_files(ledger.folder.iterdir(), record.made, younger=True)
+        date_files([] if out is None else [out], record.made)
 
 
 def _copy(path: Path, file: IO[bytes]) -> None:

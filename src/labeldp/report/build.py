@@ -64,7 +64,8 @@ class Report:
             views=views,
             owner=self.owner,
             frontiers=[(name, drawn) for name, drawn in frontiers if drawn is not None],
-            made=provenance.start(),
+            # As runs note it: the day after a selection's would tell that it was long.
+            made=provenance.start(dated=all(run.trust == "local" for run in self.runs)),
             version=labeldp.__version__,
         )
 

@@ -88,7 +88,7 @@ def _facts(summary: dict[str, Any], config: dict[str, Any]) -> tuple[tuple[str, 
         ("Epochs", f"{summary['epochs']}" + _selected(summary)),
         (
             "Compute",
-            f"{summary['train_flop']:.3g} FLOP in {summary['seconds']:,.0f} s, {summary['dtype']} on {summary['device']}",
+            f"{summary['train_flop']:.3g} FLOP{_seconds(summary)}, {summary['dtype']} on {summary['device']}",
         ),
     ]
     recipe = config.get("recipe")
@@ -98,6 +98,11 @@ def _facts(summary: dict[str, Any], config: dict[str, Any]) -> tuple[tuple[str, 
             ("Recipe", ", ".join(f"{name.replace('_', ' ')} {recipe[name]}" for name in said if name in recipe))
         )
     return tuple(facts)
+
+
+def _seconds(summary: dict[str, Any]) -> str:
+    """Not noted under central trust."""
+    return "" if summary["seconds"] is None else f" in {summary['seconds']:,.0f} s"
 
 
 def _chosen(folder: Path) -> tuple[tuple[str, str], ...]:

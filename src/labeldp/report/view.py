@@ -100,7 +100,7 @@ def _cap(run: Run) -> dict[str, Any] | None:
         budget = run.ledger["data_sets"][0]
         promised = budget["publishable"]
         return None if promised is None else {**promised, "when": "by the ledger", "text": promise_text(budget)}
-    newest = max(run.releases, key=lambda release: str(release.header["made"]), default=None)
+    newest = max(run.releases, key=lambda r: (str(r.header["made"])[:10], r.header["ledger"]["entry"]), default=None)
     budget = newest.header["budget"] if newest is not None else {"publishable": None}
     promised = budget["publishable"]
     if newest is None or promised is None or run.insecure is not None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from labeldp.errors import InputError
-from labeldp.provenance import machine
+from labeldp.provenance import machine, today
 from labeldp.release.place import place_file
 from labeldp.reproduce.cells import FACTS, Cell
 
@@ -63,7 +62,7 @@ class Place:
         folder = self.folder(cell)
         summary = cell.summary(folder)
         assert summary is not None
-        owner = folder / "owner" / "summary.json"
+        owner = folder / "owner"
         facts = {
             "cell": cell.to_json(),
             "command": cell.shell(folder, self.data),
@@ -71,9 +70,9 @@ class Place:
             "seconds": seconds,
             "labeldp": __version__,
             "machine": machine(),
-            "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "written": today(),
             "summary": summary,
-            "owner": read_json(owner) if owner.exists() else None,
+            "owner": _owners(owner) if (owner / "summary.json").exists() else None,
             "interval": None,
         }
         write_text(folder / FACTS, to_text(facts))
@@ -93,6 +92,13 @@ class Place:
     def begun(self, cell: Cell) -> bool:
         """Whether anything of it is there."""
         return self.folder(cell).exists()
+
+
+def _owners(folder: Path) -> dict[str, Any]:
+    """What PATE keeps for the owner, and how long students took, which the files of a run do not say."""
+    return read_json(folder / "summary.json") | {
+        "students_seconds": read_json(folder / "cost.json").get("students_seconds", 0.0)
+    }
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -50,7 +50,8 @@ class Result:
             interval=None if interval is None else Interval(**interval),
             flop=summary["teachers_flop"] + summary["students_flop"] if pate else summary["train_flop"],
             seconds=(
-                owner.get("teachers_seconds", 0.0) + sum(student["seconds"] for student in summary["students"])
+                sum(owner.get(name, 0.0) for name in ("teachers_seconds", "students_seconds"))
+                + sum(student.get("seconds", 0.0) for student in summary["students"])  # as earlier versions noted it
                 if pate
                 else summary["seconds"]
             ),

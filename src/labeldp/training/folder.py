@@ -32,6 +32,14 @@ from labeldp.release import Release
 from labeldp.release.ids import comparable
 from labeldp.release.place import place_file
 
+# What any command writes into a run directory, or into one below it; there may be files of the user's beside it.
+_WRITTEN = (
+    "config.json", "starts.json", "metrics.jsonl", "*.safetensors", "trained.parquet", "summary*.json", "confusion.json", ".lock",
+    "released.parquet", "selection.json",
+    "answers.parquet", "held-out.parquet", "data-dependent.json", "probabilities.npy",
+    "features.npy", "test.npy", "neighbours.npz", "contrastive.checkpoint",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -153,6 +161,22 @@ class RunFolder:
         now = {**provenance.start(dated=dated), "releases": [os.path.relpath(path, self.path) for path in releases]}
         before = [start for start in self.starts() if start["command"] is None or start["command"] != now["command"]]
         self.write("starts.json", {"starts": [*before, now]})
+
+    @contextmanager
+    def dated(self, day: str) -> Iterator[None]:
+        """However it ends, its files, and those of runs below it, have this day as their time: for what follows work on private labels."""
+        try:
+            yield
+        finally:
+            try:
+                places = [self.path, *(config.parent for config in self.path.glob("*/config.json"))]
+                ours = (path for place in places for name in _WRITTEN for path in place.glob(name))
+                provenance.date_files([*ours, *places], day)
+            except (OSError, ValueError) as error:
+                raise InputError(
+                    f"the files in {self.path} cannot be given the day of their charge as their time ({error}): as they are, their times "
+                    "tell how long work on private labels took. Hand over copies."
+                ) from None
 
     def starts(self) -> list[dict[str, Any]]:
         """Every command that worked here, oldest first; none where nobody noted it."""

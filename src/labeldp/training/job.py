@@ -118,6 +118,12 @@ class Job:
                 "no accuracy.)"
             )
 
+    @property
+    def timed(self) -> bool:
+        """Whether its files say when, and how long. Not under central trust: it may follow work on private labels on the same machine,
+        and when that was over, or what it left of the machine's speed, tells how long it took."""
+        return self.release.mechanism.trust == "local"
+
     def split(self) -> Split:
         """Drawn without looking at anything but the seed."""
         able = np.flatnonzero(self.release.mechanism.judges(self.release.observations))

@@ -65,7 +65,7 @@ def train(
             )
         world.wait()
         if world.first:
-            run.note_start(job.release.paths, dated=job.release.mechanism.trust == "local")
+            run.note_start(job.release.paths, dated=job.timed)
             run.write_trained(job.release, split.train)
         history = run.history(trainer.epoch) if world.first else []
         fit = trainer.fit(features, split.train, job.known, on_step)
@@ -91,7 +91,7 @@ def train(
         "epochs": last,
         "epoch_selected": trainer.epoch if job.select == "best" else None,
         "train_flop": trainer.flop * last // max(trainer.epoch, 1),
-        "seconds": sum(metrics["seconds"] for metrics in history),
+        "seconds": sum(metrics["seconds"] for metrics in history) if job.timed else None,
         "processes": world.size,
     }
     summary["commonest_class_estimated"] = _commonest(job)
@@ -147,7 +147,7 @@ def _keep(
     metrics = history[-1]
     if (estimate := judged(job, rows, guessed(trainer, features, rows))) is not None:
         metrics |= {"accuracy_selecting": estimate.accuracy, "standard_error_selecting": estimate.standard_error}
-    run.add(metrics)
+    run.add({name: value for name, value in metrics.items() if name != "seconds" or job.timed})
     if estimate is not None and _best(history) == len(history) - 1:
         trainer.save(run.selected)
     trainer.save(run.checkpoint)

@@ -1,7 +1,8 @@
 """Private selection: release, train and score some of several candidates, and publish the best. All of it on the owner's side.
 
 The ledger is charged once, before the first candidate is drawn. What leaves is the winner's release, its noisy score, and the model that
-is trained once more from the published release. How many runs there were is in no file and no message; whoever sees the clock can tell.
+is trained once more from the published release. How many runs there were is in no file, no message and no time of a file; whoever watches
+the machine can tell.
 """
 
 from __future__ import annotations
@@ -123,11 +124,12 @@ class PrivateSelection:
                 out=out / RELEASED, draw=self._drawing(ledger), about=self.about(),
                 shuffle=shuffle,
             )  # fmt: skip
-        release = Release.load(out / RELEASED)
-        selection = self._told(release, score_path(ledger, made.record))
-        RunFolder(out).write(SELECTION, selection)
-        job = self._job(selection["candidate"], release, join(release, self.features))
-        return Chosen(made, selection, train(job, out, on_step=on_step))
+        with RunFolder(out).dated(made.record.made):
+            release = Release.load(out / RELEASED)
+            selection = self._told(release, score_path(ledger, made.record))
+            RunFolder(out).write(SELECTION, selection)
+            job = self._job(selection["candidate"], release, join(release, self.features))
+            return Chosen(made, selection, train(job, out, on_step=on_step))
 
     # ── before the charge ──
 
