@@ -94,7 +94,8 @@ def wilson(law: ScoreLaw, rows: int) -> tuple[Floats, Floats]:
     b = -2 * seen * gap**2 - k * (m.variance_true - m.variance_other + gap**2)
     c = seen**2 * gap**2 - k * m.variance_other
     root = np.sqrt(np.maximum(0.0, b * b - 4 * a * c))
-    return np.clip((-b - root) / (2 * a), 0, 1), np.clip((-b + root) / (2 * a), 0, 1)
+    spare = 1e-9  # for rounding
+    return np.clip((-b - root) / (2 * a) - spare, 0, 1), np.clip((-b + root) / (2 * a) + spare, 0, 1)
 
 
 def laws() -> dict[ScoreLaw, dict[str, Any]]:
@@ -111,7 +112,9 @@ def laws() -> dict[ScoreLaw, dict[str, Any]]:
 def cells(law: ScoreLaw, rows: int) -> list[dict[str, Any]]:
     """Every accuracy, drawn and of these rows; with planted labels where rows are few."""
     limits, sums, (low, high) = Limits(law, rows), Sums(law, rows), wilson(law, rows)
-    made = []
+    m, made = law.moments(), []
+    middle = np.arange(limits.top + 1) / limits.top
+    possible = (middle >= m.mean_other) & (middle <= m.mean_true)  # the unbiased estimate is from 0 to 1
     for accuracy in ACCURACIES:
         right = round(accuracy * rows)
         for what, chances, true in (
@@ -128,7 +131,13 @@ def cells(law: ScoreLaw, rows: int) -> list[dict[str, Any]]:
                 "coverage_before": float(chances[(low <= true) & (true <= high)].sum()),
             }
             if what == "drawn":
-                cell |= {"width": limits.mean_width(chances), "width_before": float((high - low) @ chances)}
+                seen = chances * possible
+                cell |= {
+                    "width": limits.mean_width(chances),
+                    "width_before": float((high - low) @ chances / chances.sum()),
+                    "width_possible": limits.mean_width(seen) if (seen > 1e-9).any() else None,
+                    "width_possible_before": float((high - low) @ seen / max(seen.sum(), 1e-300)),
+                }
             made.append(cell)
     for classes in CLASSES if rows in (50, 200) else ():
         corrected = Limits(law, rows, PLANTED, classes)
@@ -141,7 +150,10 @@ def cells(law: ScoreLaw, rows: int) -> list[dict[str, Any]]:
 
 
 def summed_up(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each mechanism the least coverage, ours and before, and how our widths compare where the earlier intervals held too."""
+    """For each mechanism the least coverage, ours and before, and how our widths compare where the earlier intervals held too.
+
+    "width_possible" is over sums whose unbiased estimate is an accuracy. For others the earlier intervals were shorter, down to a point.
+    """
     rows = []
     for name in dict.fromkeys(cell["mechanism"] for cell in made):
         mine = [cell for cell in made if cell["mechanism"] == name]
@@ -155,8 +167,11 @@ def summed_up(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "mechanism": name, "cells": len(mine), **least,
             "drawn_cells_where_it_held_before": len(held),
             "drawn_cells_where_it_did_not": sum(cell["what"] == "drawn" for cell in mine) - len(held),
-            "width_to_before": {
-                str(n): float(np.mean([cell["width"] / cell["width_before"] for cell in held if cell["rows"] == n])) for n in ROWS
+            **{
+                f"{width}_to_before": {
+                    str(n): float(np.mean([c[width] / c[f"{width}_before"] for c in held if c["rows"] == n and c[width]])) for n in ROWS
+                }
+                for width in ("width", "width_possible")
             },
         })  # fmt: skip
     return rows

@@ -99,6 +99,12 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     return accuracy_text(unbiased, summary["interval_95"], CROSS_FITTED if "folds" in summary else "95%")
 
 
+def test_text(summary: Mapping[str, Any]) -> str:
+    """And of its accuracy on public test labels."""
+    accuracy, rows = summary["accuracy_test"], summary["rows_tested"]
+    return f"{accuracy_text(accuracy, counted_interval(round(accuracy * rows), rows))}, on {rows:,} public test labels"
+
+
 def estimate_accuracy(
     mechanism: Mechanism, observations: npt.NDArray[Any], predictions: npt.NDArray[np.integer[Any]]
 ) -> AccuracyEstimate:

@@ -294,7 +294,7 @@ def _of(summary: dict[str, Any]) -> str:
 
 
 def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
-    from labeldp.evaluation import summary_text
+    from labeldp.evaluation import summary_text, test_text
 
     certificate = summary["certificate"]
     facts = [
@@ -320,7 +320,7 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["epoch_selected"] is not None:
         facts.append(("selected", f"epoch {summary['epoch_selected']} of {summary['epochs']}"))
     if summary["accuracy_test"] is not None:
-        facts.append(("test", f"{summary['accuracy_test']:.2%} on public test labels"))
+        facts.append(("test", test_text(summary)))
     where = f"{summary['dtype']} on {summary['device']}"
     if summary["processes"] > 1:
         where += f", {summary['processes']} processes"
