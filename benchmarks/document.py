@@ -364,6 +364,41 @@ def prior_page(data: dict[str, Any]) -> str:
     ])  # fmt: skip
 
 
+def coverage_page(data: dict[str, Any]) -> str:
+    asked, least, before = data["settings"], data["least_coverage"], data["least_coverage_before"]
+
+    def said(cell: dict[str, Any]) -> str:
+        epsilon = "" if cell["epsilon"] is None else f", ε = {cell['epsilon']:g}"
+        return (
+            f"{cell['mechanism']}{epsilon}, C = {cell['classes']}, n = {cell['rows']:,}, accuracy {cell['accuracy']:g}"
+        )
+
+    rows = [
+        [
+            one["mechanism"],
+            f"{one['cells']:,}",
+            *(f"{one[f'coverage_{what}']:.2%}" for what in ("drawn", "these", "planted")),
+            *(f"{one[f'coverage_before_{what}']:.2%}" for what in ("drawn", "these")),
+            ", ".join(f"{ratio:.3f}" for ratio in one["width_possible_to_before"].values()),
+            ", ".join(f"{ratio:.3f}" for ratio in one["width_to_before"].values()),
+        ]
+        for one in data["mechanisms"]
+    ]
+    sizes = ", ".join(f"{n:,}" for n in asked["rows"])
+    return "\n\n".join([
+        "## Intervals that cover",
+        "`python benchmarks/coverage.py`: how often the 95% interval of an accuracy that is estimated from released labels holds the true one. By enumeration: every sum of scores, with its "
+        f"exact chance. ε of {', '.join(f'{e:g}' for e in asked['epsilons'])}; n of {sizes} rows; {', '.join(map(str, asked['classes']))} classes; accuracies from {min(asked['accuracies']):g} to 1. Rows are *drawn*, each "
+        "right with that probability; or so many of *these* rows are right; or they are drawn with "
+        f"{asked['planted']:.0%} of *planted* labels, which are corrected for. The least of {data['cells']:,} cells is **{least['coverage']:.2%}** ({said(least)}; at least {asked['least']:.0%} was asked for: {'met' if data['met'] else '**missed**'}). "
+        f"Wilson's interval with the exact variance, which was used before, fell to {before['coverage_before']:.2%} ({said(before)}).",
+        table(
+            ["mechanism", "cells", "least, drawn", "these", "planted", "before: drawn", "these", f"width to before, n = {sizes}", "the same, impossible estimates too"], rows,
+        ),
+        f"Widths are mean ratios over the cells in which the earlier interval held too ({asked['least']:.0%} or more). The first are over estimates from 0 to 100%; beyond these the earlier interval shrank to a point, and ours does not.",
+    ])  # fmt: skip
+
+
 def main() -> None:
     pages = ["# Measured", "Written by `python benchmarks/document.py` from `benchmarks/results/`."]
     for name, page in (
@@ -376,6 +411,7 @@ def main() -> None:
         ("pate-runs.json", pate_runs_page),
         ("release.json", release_page),
         ("prior.json", prior_page),
+        ("coverage.json", coverage_page),
         ("torture.json", torture_page),
     ):
         if (RESULTS / name).exists():

@@ -2,7 +2,7 @@
 # `make demo`: both parties' jobs on the bundled digits. Everything it writes is in ./demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[ -f demo/canaries.npz ] || rm -rf demo   # of an earlier version, without canaries: its labels are released already
+[ -f demo/canaries.npz ] && [ -f demo/test-labels.parquet ] || rm -rf demo   # of an earlier version: its labels are released already
 mkdir -p demo
 export LABELDP_LEDGER=demo/digits.ledger   # a ledger of its own: yours is not touched
 say() { printf '\n$ %s\n' "$*"; "$@"; }
@@ -17,7 +17,8 @@ say labeldp ledger show
 printf '\n── the feature owner, who has the release and no label ──\n'
 say labeldp inspect demo/released.parquet
 rm -rf demo/run   # of an earlier demo, perhaps an earlier version's
-say labeldp train --release demo/released.parquet --features demo/features.parquet --id uid --model mlp --canary-share 0.0556 --out demo/run 2>/dev/null
+# Accuracy twice: by the released labels, each judging a model that has not seen it, and by the test rows, whose labels are public.
+say labeldp train --release demo/released.parquet --features demo/features.parquet --id uid --model mlp --folds 5 --canary-share 0.0696 --test-features demo/test-features.parquet --test-labels demo/test-labels.parquet --test-labels-are-public --out demo/run 2>/dev/null
 say labeldp predict demo/run --features demo/features.parquet --id uid --out demo/scores.parquet
 printf '\n── the label owner again, who measures what the model and the release give away ──\n'
 say labeldp audit demo/scores.parquet --canaries demo/canaries.npz --release demo/released.parquet --out demo/audit

@@ -7,7 +7,7 @@ not, both known exactly. So accuracy = (E[g] − E₀)/(E₁ − E₀), whatever
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,61 +15,94 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.mechanisms import Mechanism, Moments
+from labeldp.limits import accuracy_limits
+from labeldp.mechanisms import Mechanism, ScoreLaw
 
 
 @dataclass(frozen=True)
 class AccuracyEstimate:
-    """An unbiased estimate (it may fall outside [0, 1]) with its standard error, from `rows` rows."""
+    """How often a model is right, judged by the scores of so many rows, `total` levels of their `law` in all."""
 
-    accuracy: float
+    unbiased: float  # right on average, and so at times an impossible accuracy: below 0 or above 1
     standard_error: float
     rows: int
-    moments: Moments
+    law: ScoreLaw
+    total: int
     canary_share: float = 0.0
     num_classes: int = 2
 
+    @property
+    def accuracy(self) -> float:
+        """The possible accuracy that is nearest to the unbiased estimate. Where that is another, `interval` says more."""
+        return min(1.0, max(0.0, self.unbiased))
+
     def __str__(self) -> str:
-        return accuracy_text(self.accuracy, self.standard_error, self.interval())
+        return accuracy_text(self.unbiased, self.interval())
 
     def without_canaries(self, share: float, num_classes: int) -> AccuracyEstimate:
         """If a `share` of the rows has planted labels, drawn uniformly from all classes: the accuracy on the others, (Â − s/C)/(1 − s)."""
         if not 0 <= share < 1:
             raise InputError(f"the share of canaries is from 0 to below 1; got {share:g}.")
-        accuracy = (self.accuracy - share / num_classes) / (1 - share)
+        unbiased = (self.unbiased - share / num_classes) / (1 - share)
         return AccuracyEstimate(
-            accuracy, self.standard_error / (1 - share), self.rows, self.moments, share, num_classes
+            unbiased, self.standard_error / (1 - share), self.rows, self.law, self.total, share, num_classes
         )
 
-    def interval(self, z: float = 1.959964) -> tuple[float, float]:
-        """The accuracies that are within z standard errors (default: 95%) of what was seen, cut to [0, 1].
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Limits that hold with this probability or more, whatever the accuracy: exact, from the law of the scores.
 
-        The variance at accuracy a is known exactly, V(a) = a·v₁ + (1−a)·v₀ + a(1−a)·(E₁−E₀)², so the interval is Wilson's:
-        all a with (â − a)²·(E₁−E₀)² ≤ z²·V(a)/n. It covers where few rows score, which ± z standard errors does not.
+        What they hold for is the chance that a row drawn like these is called right; and, but for a thousandth, the share of these very
+        rows that is (whose scores vary less). See `labeldp.limits`.
         """
-        planted = self.canary_share / self.num_classes
-        seen = self.accuracy * (1 - self.canary_share) + planted
-        low, high = ((end - planted) / (1 - self.canary_share) for end in self._seen_interval(seen, z))
-        return max(0.0, min(1.0, low)), max(0.0, min(1.0, high))
-
-    def _seen_interval(self, seen: float, z: float) -> tuple[float, float]:
-        m, k = self.moments, z**2 / self.rows
-        gap = m.mean_true - m.mean_other
-        a = (1 + k) * gap**2
-        b = -2 * seen * gap**2 - k * (m.variance_true - m.variance_other + gap**2)
-        c = seen**2 * gap**2 - k * m.variance_other
-        root = math.sqrt(max(0.0, b * b - 4 * a * c))
-        return (-b - root) / (2 * a), (-b + root) / (2 * a)
+        if not 0 < confidence < 1:
+            raise InputError(f"a confidence is between 0 and 1; got {confidence}. Usual: 0.95.")
+        planted, rest = self.canary_share / self.num_classes, 1 - self.canary_share
+        ends = accuracy_limits(self.law, self.rows, self.total, confidence, planted, rest + planted)
+        low, high = ((end - planted) / rest for end in ends)
+        return max(0.0, low), min(1.0, high)
 
 
-def accuracy_text(accuracy: float, standard_error: float, interval: Sequence[float]) -> str:
-    """For people. An unbiased estimate may be an impossible accuracy: then the nearest possible one leads."""
-    low, high = interval
-    within = f"95%: {low:.2%} to {high:.2%}"
-    estimate = f"{accuracy:.2%} ± {standard_error:.2%}"
-    if 0 <= accuracy <= 1:
-        return f"{estimate} ({within})"
-    return f"{min(1.0, max(0.0, accuracy)):.0%} ({within}; the unbiased estimate is {estimate})"
+def counted_interval(right: int, rows: int, confidence: float = 0.95) -> tuple[float, float]:
+    """The same where the labels are public, and simply counted."""
+    return accuracy_limits(ScoreLaw.coin(1.0, 0.0), rows, right, confidence)
+
+
+def accuracy_parts(
+    unbiased: float, interval: Sequence[float] | None, sure: str = "95%", digits: int = 2
+) -> tuple[str, str]:
+    """For people: what to say first, and what beside it. An impossible accuracy is never said: its limit is."""
+    if interval is None:
+        return f"{min(1.0, max(0.0, unbiased)):.{digits}%}", ""
+    scale = 10 ** (digits + 2)  # ends are rounded outwards
+    low, high = (scale * min(1.0, max(0.0, end)) for end in interval)
+    low, high = math.floor(low + 1e-6) / scale, math.ceil(high - 1e-6) / scale
+    if unbiased > 1:
+        return f"at least {low:.{digits}%}", f"{sure}; at most 100%"
+    if unbiased < 0:
+        return f"at most {high:.{digits}%}", f"{sure}; at least 0%"
+    return f"{unbiased:.{digits}%}", f"{sure}: {low:.{digits}%} to {high:.{digits}%}"
+
+
+def accuracy_text(unbiased: float, interval: Sequence[float] | None, sure: str = "95%") -> str:
+    """The same in one line."""
+    first, beside = accuracy_parts(unbiased, interval, sure)
+    return f"{first} ({beside})" if beside else first
+
+
+# Folds judge one another's models, so their rows are not independent: their limits are approximate.
+CROSS_FITTED = "about 95%"
+
+
+def summary_text(summary: Mapping[str, Any]) -> str:
+    """The same of a run's summary. (Earlier versions have the unbiased estimate under the name of the possible one.)"""
+    unbiased = summary.get("accuracy_unbiased", summary["accuracy_estimated"])
+    return accuracy_text(unbiased, summary["interval_95"], CROSS_FITTED if "folds" in summary else "95%")
+
+
+def test_text(summary: Mapping[str, Any]) -> str:
+    """And of its accuracy on public test labels."""
+    accuracy, rows = summary["accuracy_test"], summary["rows_tested"]
+    return f"{accuracy_text(accuracy, counted_interval(round(accuracy * rows), rows))}, on {rows:,} public test labels"
 
 
 def estimate_accuracy(
@@ -90,7 +123,8 @@ def estimate_accuracy(
     if predictions.min() < 0 or predictions.max() >= mechanism.num_classes:
         raise InputError(f"predictions must be class numbers 0 to {mechanism.num_classes - 1}.")
     mechanism, observations = mechanism.judging(observations)
-    moments = mechanism.moments()
+    law = mechanism.score_law()
+    moments = law.moments()
     score = mechanism.score(observations, predictions)
     gap = moments.mean_true - moments.mean_other
     if not gap > 0:
@@ -104,4 +138,5 @@ def estimate_accuracy(
             f"no accuracy explains these scores (they come to {accuracy:.0%} ± {error:.1%}): were these rows trained on, or is the "
             "release of other rows?"
         )
-    return AccuracyEstimate(accuracy, error, len(score), moments)
+    total = int(np.rint(score * law.levels).astype(np.int64).sum())
+    return AccuracyEstimate(accuracy, error, len(score), law, total)

@@ -54,16 +54,16 @@ def test_the_best_epoch_is_kept_and_the_other_half_reports(job, tmp_path):
     job = replace(job, select="best", recipe=replace(job.recipe, learning_rate=8.0, epochs=8))
     summary = train(job, tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    scores = [line["accuracy_selecting"] for line in lines]
+    scores = [line["unbiased_selecting"] for line in lines]
     assert summary["epoch_selected"] == 1 + int(np.argmax(scores))
     assert (summary["epochs"], summary["rows_judged"], summary["rows_held_out"]) == (8, 300, 600)
     trainer, _ = open_run(tmp_path / "run")
     assert trainer.epoch == summary["epoch_selected"]
     split = job.split()
     predictions = trainer.probabilities(torch.from_numpy(job.features[split.report])).argmax(axis=1)
-    assert summary["accuracy_estimated"] == job.release.estimate_accuracy(split.report, predictions).accuracy
+    assert summary["accuracy_unbiased"] == job.release.estimate_accuracy(split.report, predictions).unbiased
     predictions = trainer.probabilities(torch.from_numpy(job.features[split.select])).argmax(axis=1)
-    assert max(scores) == job.release.estimate_accuracy(split.select, predictions).accuracy
+    assert max(scores) == job.release.estimate_accuracy(split.select, predictions).unbiased
 
 
 def test_patience_ends_a_training_and_a_resumed_one_at_the_same_epoch(job, tmp_path):
@@ -125,7 +125,7 @@ def test_without_moments_there_is_no_accuracy(job, tmp_path, monkeypatch):
     def none(self):
         raise NoMomentsError("classes are treated differently")
 
-    monkeypatch.setattr(type(job.release.mechanism), "moments", none)
+    monkeypatch.setattr(type(job.release.mechanism), "score_law", none)
     summary = train(job, tmp_path / "run")
     assert summary["accuracy_estimated"] is None
     assert summary["standard_error"] is None
@@ -170,7 +170,8 @@ def test_public_test_labels(files, cli):
         results.append(json.loads(out)["accuracy_test"])
     assert results[0] == results[1] > 0.6
     code, out, _ = cli(*arguments(files, *given, out="text"))
-    assert f"{results[0]:.2%} on public test labels" in out
+    assert f"{results[0]:.2%} (95%: " in out
+    assert "public test labels" in out
 
 
 def test_test_labels_need_a_word(files, cli):
@@ -191,7 +192,7 @@ def test_selection_and_folds_from_the_command_line(files, cli):
     code, out, err = cli(*arguments(files, "--select", "best", "--holdout", "0.4", out="best"))
     assert code == 0
     assert "selected     epoch" in out
-    assert "(selecting)" in err
+    assert "by the rows that select" in err
     assert "left" in err
     code, out, _ = cli(*arguments(files, "--folds", "3", out="folds"))
     assert code == 0

@@ -432,6 +432,7 @@ def _released(stages: Stages, made: Any) -> dict[str, Any]:
 
 def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
     from labeldp.cli.progress import Progress
+    from labeldp.evaluation import accuracy_text
     from labeldp.training.device import Machine
 
     with Progress("students") as shown:
@@ -448,14 +449,13 @@ def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
         ("trust", "central: teachers and aggregator saw features and labels; answers.parquet and the students may leave"),
         ("answers", f"{summary['answered']:,} to {summary['asked']:,} questions (caps {caps['max_answered']:,} and {caps['max_asked']:,}, which is what is charged)"),
     ]  # fmt: skip
-    for what, found in (("public test labels", accuracy), ("held-out released labels", estimated)):
-        if found["mean"] is not None:
-            spread = f" ± {found['std']:.2%}" if found["std"] is not None else ""
-            error = summary["students"][0]["standard_error"]
-            doubt = f", each with a standard error of {error:.2%}" if found is estimated and error is not None else ""
-            facts.append(
-                ("accuracy", f"{found['mean']:.2%}{spread} of {len(summary['students'])} students, on {what}{doubt}")
-            )
+    of = f"mean of {len(summary['students'])} student{'s' if len(summary['students']) > 1 else ''}"
+    if accuracy["mean"] is not None:
+        spread = f" ± {accuracy['std']:.2%}" if accuracy["std"] is not None else ""
+        facts.append(("accuracy", f"{accuracy['mean']:.2%}{spread}, {of}, on public test labels"))
+    if estimated["mean"] is not None:
+        found = accuracy_text(estimated["unbiased"], estimated["interval_95"])
+        facts.append(("accuracy", f"{found}, {of}, on held-out released labels"))
     if summary["held_out"] is not None:
         facts.append(
             (

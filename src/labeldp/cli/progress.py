@@ -112,7 +112,10 @@ class Progress:
         """An epoch has ended."""
         line = f"epoch {metrics['epoch']}/{self._epochs}: loss {metrics['loss']:.4f}, {metrics['seconds']:.1f} s"
         if "accuracy_selecting" in metrics:
-            line += f", accuracy {metrics['accuracy_selecting']:.2%} ± {metrics['standard_error_selecting']:.2%} (selecting)"
+            from labeldp.evaluation import accuracy_text
+
+            ends = metrics["low_95_selecting"], metrics["high_95_selecting"]
+            line += f", accuracy {accuracy_text(metrics['unbiased_selecting'], ends)} by the rows that select"
         if metrics["epoch"] < self._epochs:
             line += f"; about {_duration(self._left)} left"
             self._what = f"epoch {metrics['epoch'] + 1}/{self._epochs}"

@@ -297,7 +297,7 @@ def _of(summary: dict[str, Any]) -> str:
 
 
 def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
-    from labeldp.evaluation import accuracy_text
+    from labeldp.evaluation import summary_text, test_text
 
     certificate = summary["certificate"]
     facts = [
@@ -312,8 +312,7 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
         how = "held-out"
         if "folds" in summary:
             how = f"cross-fitted (by models trained on {summary['estimate_of_models_trained_on']:.0%} of the rows)"
-        estimate = accuracy_text(summary["accuracy_estimated"], summary["standard_error"], summary["interval_95"])
-        facts.append(("accuracy", f"{estimate}, from {summary['rows_judged']:,} {how} released labels"))
+        facts.append(("accuracy", f"{summary_text(summary)}, from {summary['rows_judged']:,} {how} released labels"))
     if summary.get("commonest_class_estimated") is not None and summary["accuracy_estimated"] is not None:
         facts.append(
             (
@@ -324,7 +323,7 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["epoch_selected"] is not None:
         facts.append(("selected", f"epoch {summary['epoch_selected']} of {summary['epochs']}"))
     if summary["accuracy_test"] is not None:
-        facts.append(("test", f"{summary['accuracy_test']:.2%} on public test labels"))
+        facts.append(("test", test_text(summary)))
     where = f"{summary['dtype']} on {summary['device']}"
     if summary["processes"] > 1:
         where += f", {summary['processes']} processes"

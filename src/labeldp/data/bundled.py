@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,23 @@ def load(name: str, folder: Path | None = None) -> Bundled:
     return _LOADERS[name](name, data_folder(folder))
 
 
+def digits_order(rows: int) -> list[int]:
+    """A fixed public order of the digits: by the SHA-256 of "digit 0", "digit 1" …, the same everywhere and for ever.
+
+    As stored they go by writer, and the last writers' are the hardest: a test on the last rows would be one on other people than
+    those who were trained on, and would disagree, rightly, with an accuracy that is estimated from rows held out.
+    """
+    return sorted(range(rows), key=lambda row: sha256(f"digit {row}".encode()).digest())
+
+
 def _digits(name: str, _: Path) -> Bundled:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
         raise InputError("the bundled digits come with scikit-learn: pip install scikit-learn") from None
     data = load_digits()
-    x, y = data.data.astype(np.float32), data.target
+    order = digits_order(len(data.target))
+    x, y = data.data[order].astype(np.float32), data.target[order]
     return Bundled(name, x[:-360], PrivateLabels(y[:-360], 10), x[-360:], y[-360:].astype(np.int64))
 
 

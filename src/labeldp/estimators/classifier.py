@@ -229,7 +229,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The noise-corrected accuracy on rows that were not trained on; unbiased, so it may exceed 1 where rows are few."""
         if sample_weight is not None:
             raise InputError("the noise-corrected accuracy takes no sample weights.")
-        return self.estimate_accuracy(X, y).accuracy
+        return self.estimate_accuracy(X, y).unbiased
 
     def _rows(self, y: Any) -> tuple[Release, npt.NDArray[np.int64]]:
         """The release and the positions that y points to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from labeldp.errors import InputError
-from labeldp.mechanisms.base import Guarantee, Mechanism, Moments
+from labeldp.mechanisms.base import Guarantee, Mechanism, Moments, ScoreLaw
 from labeldp.mechanisms.gaussian import Gaussian
 from labeldp.mechanisms.laplace import Laplace
 from labeldp.mechanisms.none import NoPrivacy
@@ -19,7 +19,7 @@ from labeldp.private import check_num_classes
 
 __all__ = [
     "BY_NAME", "Gaussian", "Guarantee", "Laplace", "Mechanism", "Moments", "NoPrivacy", "PateAnswers", "PriorAware",
-    "RandomizedResponse", "Selected", "SubsetSelection", "UnaryEncoding", "mechanism_from_json",
+    "RandomizedResponse", "ScoreLaw", "Selected", "SubsetSelection", "UnaryEncoding", "mechanism_from_json",
 ]  # fmt: skip
 
 BY_NAME: dict[str, type[Mechanism]] = {

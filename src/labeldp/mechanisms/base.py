@@ -46,6 +46,31 @@ class Moments:
     variance_other: float
 
 
+@dataclass(frozen=True)
+class ScoreLaw:
+    """The law of `score`, whose values are 0, 1/L, 2/L … 1: the chance of each, at the true class and at another one."""
+
+    true: tuple[float, ...]
+    other: tuple[float, ...]
+
+    @classmethod
+    def coin(cls, true: float, other: float) -> ScoreLaw:
+        """Of a score that is 0 or 1."""
+        return cls((1 - true, true), (1 - other, other))
+
+    @property
+    def levels(self) -> int:
+        """L."""
+        return len(self.true) - 1
+
+    def moments(self) -> Moments:
+        """Sums over the values."""
+        values = np.arange(self.levels + 1) / self.levels
+        true, other = np.array(self.true), np.array(self.other)
+        means = float(true @ values), float(other @ values)
+        return Moments(*means, float(true @ (values - means[0]) ** 2), float(other @ (values - means[1]) ** 2))
+
+
 class Mechanism(ABC):
     """A randomizer of known cost. Frozen; every field is public and may be printed."""
 
@@ -155,8 +180,12 @@ class Mechanism(ABC):
         """A number for each row that is larger, on average, if `classes` (one class number a row) names the true one."""
 
     @abstractmethod
+    def score_law(self) -> ScoreLaw:
+        """The exact law of `score`, from which held-out accuracy is estimated, with limits, without a clean label."""
+
     def moments(self) -> Moments:
-        """The exact moments of `score`, from which held-out accuracy is estimated without a clean label."""
+        """The means and variances of that law."""
+        return self.score_law().moments()
 
     @abstractmethod
     def kept(self) -> float:

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from labeldp.accounting.cost import Cost
 from labeldp.accounting.rounding import add_up, log_ratio_up
 from labeldp.entropy import Entropy
 from labeldp.mechanisms import information as nats
-from labeldp.mechanisms.base import Mechanism, Moments, Observations, check_prior
+from labeldp.mechanisms.base import Mechanism, Observations, ScoreLaw, check_prior
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes
 
@@ -28,6 +28,8 @@ Cells: TypeAlias = npt.NDArray[np.uint8]
 
 class Coordinatewise(Mechanism):
     """A product of C tables of at most 256 cells."""
+
+    score_levels: ClassVar[int] = 64  # rounding a score to so many makes its standard error at most 0.2% larger
 
     @abstractmethod
     def _table(self) -> Table:
@@ -69,22 +71,25 @@ class Coordinatewise(Mechanism):
         """log(w_{J−1−j}/w_j) at the class's cell j."""
         return self._log_ratios().astype(np.float32)[self._cells(observations)]
 
-    def _cell_scores(self) -> npt.NDArray[np.float64]:
-        return 1 / (1 + np.exp(-self._log_ratios()))
+    def _cell_levels(self) -> npt.NDArray[np.int64]:
+        """The score of each cell in whole steps, which sums keep: so the law of a sum of scores is exact."""
+        g = 1 / (1 + np.exp(-self._log_ratios()))
+        span = (g[-1] - g[0]) or 1.0  # 0 where the mechanism tells nothing
+        return np.asarray(np.rint((g - g[0]) / span * self.score_levels), dtype=np.int64)
 
     def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """p(cell | true)/(p(cell | true) + p(cell | other)), the posterior at even odds.
+        """p(cell | true)/(p(cell | true) + p(cell | other)), the posterior at even odds, stretched to [0, 1] and rounded to whole levels.
 
-        Among all functions of the cell it has the smallest standard error where half of the predictions are right.
+        Among all functions of the cell it has (but for the rounding) the smallest standard error where half of the predictions are right.
         """
         cells = self._cells(observations)[np.arange(len(observations)), classes]
-        return np.asarray(self._cell_scores()[cells])
+        return np.asarray(self._cell_levels()[cells] / self.score_levels)
 
-    def moments(self) -> Moments:
+    def score_law(self) -> ScoreLaw:
         """Sums over the cells."""
-        p, g = self._probabilities(), self._cell_scores()
-        true, other = float(p[::-1] @ g), float(p @ g)
-        return Moments(true, other, float(p[::-1] @ (g - true) ** 2), float(p @ (g - other) ** 2))
+        p, level = self._probabilities(), self._cell_levels()
+        true, other = (np.bincount(level, weights=w, minlength=self.score_levels + 1).tolist() for w in (p[::-1], p))
+        return ScoreLaw(tuple(true), tuple(other))
 
     def kept(self) -> float:
         """A sum over the levels of evidence at the true class."""

@@ -13,7 +13,7 @@ from labeldp.accounting.cost import Cost
 from labeldp.accounting.rows import highest
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms.base import Guarantee, Mechanism, Moments, Observations
+from labeldp.mechanisms.base import Guarantee, Mechanism, Observations
 from labeldp.mechanisms.parts import Parts
 from labeldp.private import Codes
 
@@ -80,8 +80,8 @@ class Joint(Parts):
         """Only parts have one."""
         raise NoMomentsError("a joint release judges by one of its parts; see `judging`.")
 
-    def moments(self) -> Moments:
-        """Only parts have them."""
+    def score_law(self) -> NoReturn:
+        """Only parts have one."""
         raise NoMomentsError("a joint release judges by one of its parts; see `judging`.")
 
     def kept(self) -> NoReturn:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError
-from labeldp.mechanisms.base import Moments, Observations, check_prior
+from labeldp.mechanisms.base import Observations, ScoreLaw, check_prior
 from labeldp.mechanisms.single import SingleClass
 from labeldp.private import Codes, check_num_classes
 
@@ -40,9 +40,9 @@ class NoPrivacy(SingleClass):
         table[np.arange(len(observations)), observations] = 0
         return table
 
-    def moments(self) -> Moments:
+    def score_law(self) -> ScoreLaw:
         """The score is right."""
-        return Moments(1.0, 0.0, 0.0, 0.0)
+        return ScoreLaw.coin(1.0, 0.0)
 
     def kept(self) -> float:
         """Always."""

@@ -27,7 +27,7 @@ from labeldp.accounting.cost import Cost, check_epsilon
 from labeldp.accounting.rounding import log_ratio_up
 from labeldp.entropy import Entropy, below
 from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms.base import Mechanism, Moments, Observations, check_word
+from labeldp.mechanisms.base import Mechanism, Observations, check_word
 from labeldp.mechanisms.channels import KEY, Channels, Flags, Packed, count_bits, keys, packed_bytes, unpacked
 from labeldp.mechanisms.subset import SubsetSelection, no_padding
 from labeldp.mechanisms.table import WHOLE
@@ -192,7 +192,7 @@ class PriorAware(Mechanism):
         """None."""
         raise NoMomentsError(_NO_MOMENTS)
 
-    def moments(self) -> Moments:
+    def score_law(self) -> NoReturn:
         """None: classes are not treated alike."""
         raise NoMomentsError(_NO_MOMENTS)
 

@@ -17,8 +17,8 @@ from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy
 from labeldp.mechanisms.base import (
     CALIBRATION_MARGIN,
-    Moments,
     Observations,
+    ScoreLaw,
     check_prior,
     check_word,
 )
@@ -75,10 +75,9 @@ class RandomizedResponse(SingleClass):
         table[np.arange(len(observations)), observations] = self.certificate().pure
         return table
 
-    def moments(self) -> Moments:
-        """Of a coin."""
-        true, other = self._true / WHOLE, self.other / WHOLE
-        return Moments(true, other, true * (1 - true), other * (1 - other))
+    def score_law(self) -> ScoreLaw:
+        """A coin's."""
+        return ScoreLaw.coin(self._true / WHOLE, self.other / WHOLE)
 
     def kept(self) -> float:
         """The observed class speaks most."""

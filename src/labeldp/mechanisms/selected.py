@@ -32,7 +32,7 @@ from labeldp.accounting.cost import Cost
 from labeldp.accounting.rows import highest
 from labeldp.entropy import Entropy, below
 from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms.base import Mechanism, Moments, Observations, check_word
+from labeldp.mechanisms.base import Mechanism, Observations, check_word
 from labeldp.mechanisms.geometric import TwoSidedGeometric
 from labeldp.mechanisms.laplace import Laplace
 from labeldp.mechanisms.parts import Parts
@@ -177,8 +177,8 @@ class Selected(Parts):
         """None."""
         raise NoMomentsError(_NO_MOMENTS)
 
-    def moments(self) -> Moments:
-        """None: they are those of one run, not of the best."""
+    def score_law(self) -> NoReturn:
+        """None: it is that of one run, not of the best."""
         raise NoMomentsError(_NO_MOMENTS)
 
     def kept(self) -> NoReturn:

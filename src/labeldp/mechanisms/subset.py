@@ -22,8 +22,8 @@ from labeldp.mechanisms import information as nats
 from labeldp.mechanisms.base import (
     CALIBRATION_MARGIN,
     Mechanism,
-    Moments,
     Observations,
+    ScoreLaw,
     check_prior,
     check_word,
 )
@@ -128,11 +128,11 @@ class SubsetSelection(Mechanism):
         """[class ∈ subset]."""
         return np.asarray(self._members(observations)[np.arange(len(observations)), classes], dtype=np.float64)
 
-    def moments(self) -> Moments:
-        """Of a coin; another class is in the subset with (P(k−1) + (2^64−P)k)/((C−1)·2^64)."""
+    def score_law(self) -> ScoreLaw:
+        """A coin's; another class is in the subset with (P(k−1) + (2^64−P)k)/((C−1)·2^64)."""
         true = self.holds / WHOLE
         other = (self.holds * (self.size - 1) + (WHOLE - self.holds) * self.size) / ((self.num_classes - 1) * WHOLE)
-        return Moments(true, other, true * (1 - true), other * (1 - other))
+        return ScoreLaw.coin(true, other)
 
     def kept(self) -> float:
         """All k classes of the subset speak alike."""

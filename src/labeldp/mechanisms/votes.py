@@ -28,7 +28,7 @@ from labeldp.accounting.rounding import CONTEXT, float_up
 from labeldp.accounting.sanitise import Sanitising
 from labeldp.entropy import Entropy, below, uint64s
 from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms.base import Guarantee, Mechanism, Moments, Observations
+from labeldp.mechanisms.base import Guarantee, Mechanism, Observations
 from labeldp.mechanisms.laplace import number
 from labeldp.mechanisms.noise import MIN_SIGMA, GridNoise
 from labeldp.private import Codes, check_num_classes, code_dtype, unheard
@@ -242,7 +242,7 @@ class PateAnswers(Mechanism):
         """None: how often answers are right is the teachers' secret."""
         raise NoMomentsError(_NO_MOMENTS)
 
-    def moments(self) -> Moments:
+    def score_law(self) -> NoReturn:
         """None."""
         raise NoMomentsError(_NO_MOMENTS)
 

@@ -30,7 +30,7 @@ from labeldp.pate.frozen import frozen_features
 from labeldp.pate.material import Material
 from labeldp.pate.planted import audited
 from labeldp.pate.students import Progress as StudentProgress
-from labeldp.pate.students import StudentPlan, spread, train_students
+from labeldp.pate.students import StudentPlan, estimated, spread, train_students
 from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_same_labels, vote
 from labeldp.pate.workers import Workers
 from labeldp.private import unheard
@@ -176,11 +176,21 @@ class Stages:
             "answered": answered,
             "insecure": answers.insecure,
             "students": [
-                {name: one[name] for name in ("accuracy_test", "accuracy_estimated", "standard_error", "train_flop")}
+                {
+                    name: one.get(name)
+                    for name in (
+                        "accuracy_test",
+                        "accuracy_estimated",
+                        "accuracy_unbiased",
+                        "standard_error",
+                        "interval_95",
+                        "train_flop",
+                    )
+                }
                 for one in done
             ],
             "accuracy_test": spread([one["accuracy_test"] for one in done]),
-            "accuracy_estimated": spread([one["accuracy_estimated"] for one in done]),
+            "accuracy_estimated": estimated(done),
             "teachers_flop": int(cost["flop"]),
             "students_flop": sum(int(one["train_flop"]) for one in done),
             "release": answers.checksum,

@@ -65,11 +65,26 @@ def train_students(
         if held_out is not None:
             release, their_features = held_out
             guesses = predict(place, their_features, machine, plan.model).argmax(axis=1)
-            summary |= estimate_json(release.estimate_accuracy(slice(None), guesses))
+            estimate = release.estimate_accuracy(slice(None), guesses)
+            # All students' limits hold together with 95%, and so do their means for the mean accuracy.
+            together = estimate.interval(1 - 0.05 / plan.students)
+            summary |= {**estimate_json(estimate), "interval_95_together": list(together)}
             confusion = estimate_confusion(release.mechanism, release.observations, guesses)
             RunFolder(place).write("confusion.json", confusion.to_json())
         summaries.append(summary)
     return summaries
+
+
+def estimated(summaries: list[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and standard deviation of the students' unbiased estimates, and limits for the mean of their accuracies."""
+    found = spread([one.get("accuracy_unbiased") for one in summaries])
+    ends, mean = [one["interval_95_together"] for one in summaries if "interval_95_together" in one], found["mean"]
+    return {
+        "mean": None if mean is None else min(1.0, max(0.0, mean)),
+        "std": found["std"],
+        "unbiased": mean,
+        "interval_95": np.mean(ends, axis=0).tolist() if ends else None,
+    }
 
 
 def spread(values: list[float | None]) -> dict[str, float | None]:

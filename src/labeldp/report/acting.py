@@ -32,6 +32,7 @@ class ClassShare:
             "class": self.name,
             "released": self.released,
             "estimated": known.accuracy if known else None,
+            "unbiased": known.unbiased if known else None,
             "interval_95": list(known.interval()) if known else None,
         }
 

@@ -55,10 +55,11 @@ def curves(
     history: Sequence[tuple[str, list[dict[str, Any]]]], key: str, title: str, *, percent: bool = False
 ) -> Markup | None:
     """One line for each training, over epochs. None where nothing of the kind was noted."""
+    possible = (lambda value: min(1.0, max(0.0, value))) if percent else float
     lines = []
     for name, epochs in history:
         pairs = [(finite(e["epoch"]), finite(e.get(key))) for e in epochs]
-        points = [(epoch, value) for epoch, value in pairs if epoch is not None and value is not None]
+        points = [(epoch, possible(value)) for epoch, value in pairs if epoch is not None and value is not None]
         if len(points) > 1:
             lines.append((name, _thinned(points)))
     if not lines:
@@ -70,8 +71,9 @@ def curves(
     drawing = Drawing(
         440, 240, title, "; ".join(f"{name}: from {points[0][1]:.4g} to {points[-1][1]:.4g}" for name, points in lines)
     )
-    x, y = Scale(1, max(last, 2), 52, 428), Scale(low - room, high + room, 200, 14)
-    for tick in ticks(low - room, high + room, 4):
+    bottom, top = possible(low - room), possible(high + room)
+    x, y = Scale(1, max(last, 2), 52, 428), Scale(bottom, top, 200, 14)
+    for tick in ticks(bottom, top, 4):
         drawing.line(52, y(tick), 428, y(tick), "grid")
         drawing.text(46, y(tick) + 4, f"{tick:.0%}" if percent else f"{tick:g}", "quiet", "end")
     for tick in (t for t in ticks(1, max(last, 2), 6) if t == int(t)):
@@ -132,10 +134,7 @@ def balance(shares: Sequence[ClassShare]) -> Markup:
         if share.estimate is not None:
             low, high = share.estimate.interval()
             drawing.line(x(low), y + 9, x(high), y + 9, "stroke proven")
-            at = min(top, max(0.0, share.estimate.accuracy))
-            drawing.circle(
-                x(at), y + 9, 4, "fill proven", f"{share.estimate.accuracy:.2%}, 95%: {low:.2%} to {high:.2%}"
-            )
+            drawing.circle(x(min(top, share.estimate.accuracy)), y + 9, 4, "fill proven", str(share.estimate))
     return drawing.markup()
 
 
@@ -150,7 +149,7 @@ def frontier(runs: Sequence[Run]) -> Markup | None:
     low, high = max(0.0, min(ends) - 0.03), min(1.0, max(ends) + 0.03)
     drawing = Drawing(
         460, 380, "Accuracy against proven ε",
-        "; ".join(f"{run.name}: {a.value:.1%} at {f'ε = {run.epsilon:.4g}' if run.epsilon else 'no guarantee'}" for run, a in known),
+        "; ".join(f"{run.name}: {a.parts()[0]} at {f'ε = {run.epsilon:.4g}' if run.epsilon else 'no guarantee'}" for run, a in known),
     )  # fmt: skip
     x, y = Scale(min(epsilons) / 1.2, max(epsilons) * 1.2, 48, 300, log=True), Scale(low, high, 330, 14)
     for tick in ticks(low, high):
@@ -169,7 +168,7 @@ def frontier(runs: Sequence[Run]) -> Markup | None:
         else:
             if a.low is not None and a.high is not None:
                 drawing.line(at, y(a.low), at, y(a.high), f"curve {css}")
-            drawing.circle(at, y(a.value), 5, f"fill {css}", f"{run.name}: {a.value:.2%}")
+            drawing.circle(at, y(a.value), 5, f"fill {css}", f"{run.name}: {a.parts(2)[0]}")
         drawing.line(at + 6, y(a.value), 312, level, "grid")
         drawing.text(316, level + 4, names[run.name][:20] + _marks(run, a), css)
     return drawing.markup()

@@ -7,7 +7,7 @@ from typing import Any
 
 from labeldp.errors import InputError
 from labeldp.release.core import Release
-from labeldp.report.files import find_releases, finite, read_json, read_lines, read_starts, text
+from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts, text
 from labeldp.report.owners import own_ledger, pate_facts, run_violins
 from labeldp.report.runs import Accuracy, Measured, Run, who_sees
 from labeldp.report.training_run import audit_notes, read_confusion, tested
@@ -30,10 +30,11 @@ def read_pate(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         plain = tested(float(test), int(first.get("rows_tested") or 0))
         accuracies.append(Accuracy(plain.value, plain.low, plain.high, "test", f"{of}, {plain.words}"))
     if estimated is not None:
-        error = max(float(one["standard_error"]) for one in summary["students"])
-        ends = max(0.0, estimated - 1.96 * error), min(1.0, estimated + 1.96 * error)
+        estimate = summary["accuracy_estimated"]  # earlier versions have no limits for a mean
+        low, high = map(number, estimate["interval_95"]) if "interval_95" in estimate else (None, None)
+        unbiased = number(estimate.get("unbiased", estimated))
         words = f"{of}, estimated from the released labels of {summary['held_out']['rows']:,} rows that neither teachers nor students saw"
-        accuracies.append(Accuracy(float(estimated), *ends, "estimated", words))
+        accuracies.append(Accuracy(unbiased, low, high, "estimated", words))
     behind = (str(summary["release"]),)
     judges = [Release.load(folder / HELD_OUT)] if (folder / HELD_OUT).is_file() else []
     if summary.get("held_out") and not judges:

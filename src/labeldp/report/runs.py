@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.audit.guesses import Guesses
+from labeldp.evaluation import accuracy_parts
 from labeldp.release.core import Release
 
 
@@ -16,16 +17,28 @@ from labeldp.release.core import Release
 class Accuracy:
     """How often the model is right, and between which ends that surely (95%) is; no ends where nobody recorded of how many rows."""
 
-    value: float
+    unbiased: float  # an estimate may be an impossible accuracy; no page says it
     low: float | None
     high: float | None
     how: str  # "estimated" from released labels, or on public "test" labels
     words: str
+    sure: str = "95%"
+
+    @property
+    def value(self) -> float:
+        """The possible accuracy that is nearest."""
+        return min(1.0, max(0.0, self.unbiased))
+
+    def parts(self, digits: int = 1) -> tuple[str, str]:
+        """For people: what is said first, and what beside it."""
+        ends = None if self.low is None or self.high is None else (self.low, self.high)
+        return accuracy_parts(self.unbiased, ends, self.sure, digits)
 
     def to_json(self) -> dict[str, Any]:
         """Unrounded."""
         return {
             "value": self.value,
+            "unbiased": self.unbiased,
             "interval_95": None if self.low is None else [self.low, self.high],
             "how": self.how,
         }

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.errors import InputError
+from labeldp.evaluation import CROSS_FITTED, counted_interval
 from labeldp.provenance import model_digest
 from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts, text
 from labeldp.report.owners import canary_facts, own_ledger, run_violins
@@ -67,18 +68,21 @@ def _accuracies(summary: dict[str, Any]) -> tuple[Accuracy, ...]:
         if "folds" in summary:
             how = f"rows, each judging a model that was trained without it ({summary['folds']} folds)"
         words = f"estimated from the released labels of {summary['rows_judged']:,} {how}, corrected for the noise"
-        found.append(Accuracy(number(summary["accuracy_estimated"]), number(low), number(high), "estimated", words))
+        unbiased = number(summary.get("accuracy_unbiased", summary["accuracy_estimated"]))
+        sure = CROSS_FITTED if "folds" in summary else "95%"
+        found.append(Accuracy(unbiased, number(low), number(high), "estimated", words, sure))
     return tuple(found)
 
 
 def tested(accuracy: float, rows: int) -> Accuracy:
-    """On so many public test labels; Wilson's interval."""
+    """On so many public test labels."""
+    if not 0 <= accuracy <= 1 or not 0 <= rows < 1 << 30:
+        raise ValueError
     if not rows:
         return Accuracy(accuracy, None, None, "test", "on public test labels (how many, the run did not record)")
-    z2 = 1.959964**2
-    middle = (accuracy + z2 / (2 * rows)) / (1 + z2 / rows)
-    half = math.sqrt(z2 * (accuracy * (1 - accuracy) / rows + z2 / (4 * rows**2))) / (1 + z2 / rows)
-    return Accuracy(accuracy, middle - half, middle + half, "test", f"on {rows:,} public test labels")
+    return Accuracy(
+        accuracy, *counted_interval(round(accuracy * rows), rows), "test", f"on {rows:,} public test labels"
+    )
 
 
 def _facts(summary: dict[str, Any], config: dict[str, Any]) -> tuple[tuple[str, str], ...]:

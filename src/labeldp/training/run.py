@@ -110,7 +110,7 @@ def _commonest(job: Job, rows: int = 20_000) -> float | None:
     except InputError:
         return None
     classes = job.release.mechanism.num_classes
-    return min(1.0, max(0.0, *(share.without_canaries(job.canary_share, classes).accuracy for share in shares)))
+    return max(share.without_canaries(job.canary_share, classes).accuracy for share in shares)
 
 
 def guessed(trainer: Trainer, features: torch.Tensor, rows: Rows) -> Rows:
@@ -146,7 +146,8 @@ def _keep(
     """Note the epoch that has just ended, and its model. Killed in between, the epoch is done, and noted, again."""
     metrics = history[-1]
     if (estimate := judged(job, rows, guessed(trainer, features, rows))) is not None:
-        metrics |= {"accuracy_selecting": estimate.accuracy, "standard_error_selecting": estimate.standard_error}
+        metrics |= {"accuracy_selecting": estimate.accuracy, "unbiased_selecting": estimate.unbiased}
+        metrics |= zip(("low_95_selecting", "high_95_selecting"), estimate.interval(), strict=True)
     run.add({name: value for name, value in metrics.items() if name != "seconds" or job.timed})
     if estimate is not None and _best(history) == len(history) - 1:
         trainer.save(run.selected)
@@ -155,7 +156,8 @@ def _keep(
 
 def _best(history: list[dict[str, Any]]) -> int:
     """The first of the best epochs."""
-    return int(np.argmax([metrics["accuracy_selecting"] for metrics in history]))
+    earlier = "accuracy_selecting"  # what runs of earlier versions noted, unbiased
+    return int(np.argmax([metrics.get("unbiased_selecting", metrics[earlier]) for metrics in history]))
 
 
 def _out_of_patience(job: Job, history: list[dict[str, Any]]) -> bool:
@@ -181,11 +183,13 @@ def _summary(job: Job, trainer: Trainer, estimate: AccuracyEstimate | None, rows
 
 
 def estimate_json(estimate: AccuracyEstimate | None) -> dict[str, Any]:
-    """An accuracy with its uncertainty; null where there is none."""
+    """An accuracy with its uncertainty; null where there is none. The unbiased one is for averaging: it may be below 0 or above 1."""
     if estimate is None:
-        return {"accuracy_estimated": None, "standard_error": None, "interval_95": None, "rows_judged": 0}
+        names = ("accuracy_estimated", "accuracy_unbiased", "standard_error", "interval_95")
+        return {**dict.fromkeys(names), "rows_judged": 0}
     return {
         "accuracy_estimated": estimate.accuracy,
+        "accuracy_unbiased": estimate.unbiased,
         "standard_error": estimate.standard_error,
         "interval_95": list(estimate.interval()),
         "rows_judged": estimate.rows,

@@ -200,9 +200,10 @@ const Numbers = (() => {
     return total;
   }
 
-  // Of the posterior at even odds, 1/(1 + e^(−evidence))
+  // Of the posterior at even odds, 1/(1 + e^(−evidence)), stretched to [0, 1] and rounded to 64 levels
   function productMoments({other, evidence}) {
-    const score = evidence.map((e) => 1 / (1 + Math.exp(-e))), truth = other.map((p, j) => p * Math.exp(evidence[j]));
+    const even = evidence.map((e) => 1 / (1 + Math.exp(-e))), least = Math.min(...even), span = Math.max(...even) - least;
+    const score = even.map((g) => Math.round(((g - least) / span) * 64) / 64), truth = other.map((p, j) => p * Math.exp(evidence[j]));
     const mean = (law) => sum(law.map((p, j) => p * score[j]));
     const variance = (law, middle) => sum(law.map((p, j) => p * (score[j] - middle) ** 2));
     const meanTrue = mean(truth), meanOther = mean(other);
