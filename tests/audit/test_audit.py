@@ -186,12 +186,12 @@ def test_few_canaries_in_the_papers_way_are_said_in_the_result():
     assert "for you alone" in alone
 
 
-def test_gaussian_releases_need_their_delta_and_others_are_not_gaussian():
+def test_gaussian_releases_are_audited_at_their_delta_and_others_are_not_gaussian():
     canaries, release = planted(calibrate("gaussian", epsilon=2, num_classes=4, delta=1e-5), 2)
-    with pytest.raises(InputError, match="--delta"):
-        audit(None, canaries, release=release)
-    strict = audit(None, canaries, release=release, delta=1e-5)
-    curve = audit(None, canaries, release=release, delta=1e-5, method="gaussian")
+    strict = audit(None, canaries, release=release)
+    assert strict.delta == 1e-5
+    assert audit(None, canaries, release=release, delta=1e-5) == strict
+    curve = audit(None, canaries, release=release, method="gaussian")
     assert "Gaussian" in curve.assumption
     assert strict.epsilon_low <= release.mechanism.guarantee().epsilon
     other, response = planted(calibrate("response", epsilon=2, num_classes=4), 2)
@@ -229,8 +229,12 @@ def test_canaries_of_other_data(tmp_path):
         audit(None, canaries, release=other)
     assert ReleaseAttack(release).scores(np.array([-1]))[0].tolist() == [0] * 5
     loose, gaussian = planted(calibrate("gaussian", epsilon=2, num_classes=4, delta=1e-5), 2)
-    with pytest.raises(InputError, match="at a smaller one"):
-        audit(None, loose, release=gaussian, delta=1e-9)
+    for other_delta in (0.0, 1e-9, 1e-4):
+        with pytest.raises(InputError, match="at another one"):
+            audit(None, loose, release=gaussian, delta=other_delta)
+    for wrong in (-1e-5, 1.0, float("nan")):
+        with pytest.raises(InputError, match="delta must be"):
+            audit(np.full((ROWS, 5), 0.2), canaries, delta=wrong)
     few, release = planted(calibrate("response", epsilon=1, num_classes=5), 2, count=5)
     assert "next to nothing" in audit(None, few, release=release).summary()
 
