@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp
-from labeldp import PrivateLabels, SeededEntropy
+from labeldp import NoPrivacy, PrivateLabels, SeededEntropy
 from labeldp.audit.attack import CalibratedAttack, ModelAttack, NeighbourAttack, ReleaseAttack, guess
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit, audit_paper
@@ -18,6 +18,7 @@ from labeldp.audit.scores import checked_probabilities
 from labeldp.audit.thresholds import Bonferroni
 from labeldp.errors import InputError
 from labeldp.mechanisms.plan import calibrate
+from labeldp.release.origin import PriorOrigin
 
 ROWS = 3000
 
@@ -201,6 +202,35 @@ def test_gaussian_releases_are_audited_at_their_delta_and_others_are_not_gaussia
         audit(np.full((ROWS, 4), 0.25), other, delta=1e-5, method="gaussian")
 
 
+@pytest.mark.parametrize("same_rows", [True, False])
+@pytest.mark.parametrize("seeded", [None, "a known seed"])
+def test_the_delta_is_that_of_the_statement_that_the_audit_stands_beside(same_rows, seeded):
+    """A release of pure noise, with a Gaussian release behind its public prior: its certificate has the Gaussian's δ."""
+    canaries, pure = planted(calibrate("response", epsilon=2, num_classes=4), 2)
+    origin = PriorOrigin(("ab" * 32,), epsilon=1.0, delta=1e-5, same_rows=same_rows)
+    header = pure.header | {"public_prior": origin.to_json(), "insecure": seeded}
+    release = labeldp.Release(header, pure.mechanism, None, pure.observations, "0")
+    result = audit(np.full((ROWS, 4), 0.25), canaries, release=release, from_release=True)
+    assert result.delta == release.promise().delta == 1e-5
+    assert result.certificate == (None if seeded else release.guarantee.epsilon)
+    alone = audit(None, canaries, release=pure)
+    assert (alone.delta, alone.certificate) == (0.0, pure.guarantee.epsilon)
+    assert result.epsilon_low < alone.epsilon_low
+    stranger = audit(np.full((ROWS, 4), 0.25), canaries, release=release, from_release=False)
+    assert (stranger.delta, stranger.certificate) == (1e-5, None)
+    with pytest.raises(InputError, match="δ = 1e-05"):
+        audit(None, canaries, release=release, delta=0.0)
+
+
+def test_of_plain_labels_nothing_is_stated():
+    canaries, release = planted(NoPrivacy(4), 2)
+    assert (audit(None, canaries, release=release).delta, audit(None, canaries, release=release).certificate) == (
+        0,
+        None,
+    )
+    assert audit(None, canaries, release=release, delta=1e-5).delta == 1e-5
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -352,3 +382,13 @@ def test_every_attack_is_named():
     said = audit(np.full((ROWS, 5), 0.2), canaries, release=release, from_release=True).summary()
     assert "each attack: model ≥ 0; release ≥" in said
     assert "5% shared by 2 attacks" in said
+
+
+def test_attacks_of_one_audit_apart_still_share_the_doubt():
+    canaries, release = planted(calibrate("response", epsilon=2, num_classes=5), 2)
+    both = audit(np.full((ROWS, 5), 0.2), canaries, release=release, from_release=True)
+    apart = both.each()
+    assert list(apart) == ["model", "release"]
+    assert {(one.confidence, one.shared_by) for one in apart.values()} == {(0.95, 2)}
+    assert apart["release"].to_json() | {"looks": None} == both.to_json() | {"looks": None}
+    assert apart["release"].epsilon_low < audit(None, canaries, release=release).epsilon_low
