@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp
-from labeldp import PrivateLabels, SeededEntropy
+from labeldp import NoPrivacy, PrivateLabels, SeededEntropy
 from labeldp.audit.attack import CalibratedAttack, ModelAttack, NeighbourAttack, ReleaseAttack, guess
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit, audit_paper
@@ -18,6 +18,7 @@ from labeldp.audit.scores import checked_probabilities
 from labeldp.audit.thresholds import Bonferroni
 from labeldp.errors import InputError
 from labeldp.mechanisms.plan import calibrate
+from labeldp.release.origin import PriorOrigin
 
 ROWS = 3000
 
@@ -186,12 +187,12 @@ def test_few_canaries_in_the_papers_way_are_said_in_the_result():
     assert "for you alone" in alone
 
 
-def test_gaussian_releases_need_their_delta_and_others_are_not_gaussian():
+def test_gaussian_releases_are_audited_at_their_delta_and_others_are_not_gaussian():
     canaries, release = planted(calibrate("gaussian", epsilon=2, num_classes=4, delta=1e-5), 2)
-    with pytest.raises(InputError, match="--delta"):
-        audit(None, canaries, release=release)
-    strict = audit(None, canaries, release=release, delta=1e-5)
-    curve = audit(None, canaries, release=release, delta=1e-5, method="gaussian")
+    strict = audit(None, canaries, release=release)
+    assert strict.delta == 1e-5
+    assert audit(None, canaries, release=release, delta=1e-5) == strict
+    curve = audit(None, canaries, release=release, method="gaussian")
     assert "Gaussian" in curve.assumption
     assert strict.epsilon_low <= release.mechanism.guarantee().epsilon
     other, response = planted(calibrate("response", epsilon=2, num_classes=4), 2)
@@ -199,6 +200,35 @@ def test_gaussian_releases_need_their_delta_and_others_are_not_gaussian():
         audit(None, other, release=response, delta=1e-5, method="gaussian")
     with pytest.raises(InputError, match="Gaussian noise only"):
         audit(np.full((ROWS, 4), 0.25), other, delta=1e-5, method="gaussian")
+
+
+@pytest.mark.parametrize("same_rows", [True, False])
+@pytest.mark.parametrize("seeded", [None, "a known seed"])
+def test_the_delta_is_that_of_the_statement_that_the_audit_stands_beside(same_rows, seeded):
+    """A release of pure noise, with a Gaussian release behind its public prior: its certificate has the Gaussian's δ."""
+    canaries, pure = planted(calibrate("response", epsilon=2, num_classes=4), 2)
+    origin = PriorOrigin(("ab" * 32,), epsilon=1.0, delta=1e-5, same_rows=same_rows)
+    header = pure.header | {"public_prior": origin.to_json(), "insecure": seeded}
+    release = labeldp.Release(header, pure.mechanism, None, pure.observations, "0")
+    result = audit(np.full((ROWS, 4), 0.25), canaries, release=release, from_release=True)
+    assert result.delta == release.promise().delta == 1e-5
+    assert result.certificate == (None if seeded else release.guarantee.epsilon)
+    alone = audit(None, canaries, release=pure)
+    assert (alone.delta, alone.certificate) == (0.0, pure.guarantee.epsilon)
+    assert result.epsilon_low < alone.epsilon_low
+    stranger = audit(np.full((ROWS, 4), 0.25), canaries, release=release, from_release=False)
+    assert (stranger.delta, stranger.certificate) == (1e-5, None)
+    with pytest.raises(InputError, match="δ = 1e-05"):
+        audit(None, canaries, release=release, delta=0.0)
+
+
+def test_of_plain_labels_nothing_is_stated():
+    canaries, release = planted(NoPrivacy(4), 2)
+    assert (audit(None, canaries, release=release).delta, audit(None, canaries, release=release).certificate) == (
+        0,
+        None,
+    )
+    assert audit(None, canaries, release=release, delta=1e-5).delta == 1e-5
 
 
 @pytest.mark.parametrize(
@@ -229,8 +259,12 @@ def test_canaries_of_other_data(tmp_path):
         audit(None, canaries, release=other)
     assert ReleaseAttack(release).scores(np.array([-1]))[0].tolist() == [0] * 5
     loose, gaussian = planted(calibrate("gaussian", epsilon=2, num_classes=4, delta=1e-5), 2)
-    with pytest.raises(InputError, match="at a smaller one"):
-        audit(None, loose, release=gaussian, delta=1e-9)
+    for other_delta in (0.0, 1e-9, 1e-4):
+        with pytest.raises(InputError, match="at another one"):
+            audit(None, loose, release=gaussian, delta=other_delta)
+    for wrong in (-1e-5, 1.0, float("nan")):
+        with pytest.raises(InputError, match="delta must be"):
+            audit(np.full((ROWS, 5), 0.2), canaries, delta=wrong)
     few, release = planted(calibrate("response", epsilon=1, num_classes=5), 2, count=5)
     assert "next to nothing" in audit(None, few, release=release).summary()
 
@@ -348,3 +382,13 @@ def test_every_attack_is_named():
     said = audit(np.full((ROWS, 5), 0.2), canaries, release=release, from_release=True).summary()
     assert "each attack: model ≥ 0; release ≥" in said
     assert "5% shared by 2 attacks" in said
+
+
+def test_attacks_of_one_audit_apart_still_share_the_doubt():
+    canaries, release = planted(calibrate("response", epsilon=2, num_classes=5), 2)
+    both = audit(np.full((ROWS, 5), 0.2), canaries, release=release, from_release=True)
+    apart = both.each()
+    assert list(apart) == ["model", "release"]
+    assert {(one.confidence, one.shared_by) for one in apart.values()} == {(0.95, 2)}
+    assert apart["release"].to_json() | {"looks": None} == both.to_json() | {"looks": None}
+    assert apart["release"].epsilon_low < audit(None, canaries, release=release).epsilon_low

@@ -11,6 +11,7 @@ from labeldp.audit.canaries import Canaries
 from labeldp.audit.kept import KeptAudit
 from labeldp.audit.measure import audit
 from labeldp.errors import InputError
+from tests.cli.conftest import without_privileges
 
 
 def measured():
@@ -51,6 +52,29 @@ def test_nothing_else_is_overwritten(tmp_path):
             kept.save(tmp_path / place)
     assert (tmp_path / "file").read_text() == "mine"
     assert not (tmp_path / "run" / "audit.json").exists()
+
+
+@pytest.mark.parametrize("place", ["file/audit", "run", "closed/audit", "closed/deep/audit"])
+def test_an_out_that_cannot_be_written_is_found_before_anything_is_computed(tmp_path, cli, place):
+    """The audit's own files are not even looked for."""
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "summary.json").write_text("{}")
+    (tmp_path / "closed").mkdir(mode=0o555)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    with without_privileges():
+        code, out, err = cli("audit", "nowhere.npy", "--canaries", "nowhere.npz", "--out", tmp_path / place)
+    assert (code, out) == (2, "")
+    assert "--out" in err
+    assert "nowhere" not in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "file", "run"]
+
+
+def test_an_out_that_is_not_there_yet_is_not_made_for_an_audit_that_fails(tmp_path, cli):
+    code, _, err = cli("audit", "nowhere.npy", "--canaries", "nowhere.npz", "--out", tmp_path / "deep" / "audit")
+    assert (code, "nowhere" in err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Protocol
 
 from labeldp.audit.binomial import (
     MARGIN,
@@ -28,15 +27,6 @@ from labeldp.audit.binomial import (
     lower_odds,
 )
 from labeldp.errors import InputError
-
-
-class OneRunBound(Protocol):
-    """What turns `correct` of `guesses` into an ε that is too large with probability at most α."""
-
-    def __call__(
-        self, correct: int, guesses: int, *, canaries: int, candidates: int = 2, delta: float = 0.0, alpha: float = 0.05
-    ) -> float:
-        """The largest ε that is rejected, or 0."""
 
 
 def one_run(

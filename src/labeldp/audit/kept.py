@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from labeldp.audit.guesses import LOWEST, Guesses, count_guesses
 from labeldp.audit.result import AuditResult
 from labeldp.errors import InputError
 from labeldp.release.core import Release
-from labeldp.release.place import place_file
+from labeldp.release.place import explain, place_file
 
 FILE, FORMAT = "audit.json", "labeldp audit 1"
 OWNER_ONLY = "it depends on true labels that nobody has paid for"
@@ -32,6 +32,8 @@ class KeptAudit:
     planted: int | None  # how many of the canaries are in the release
     data_set: str | None
     start: dict[str, Any]
+    parts: tuple[str, ...] = ()  # the releases that were looked at as one, where there were several
+    replaced: int = 0  # bounds of other audits that stood here before: they share the doubt with these
 
     @classmethod
     def of(
@@ -59,12 +61,12 @@ class KeptAudit:
                 **provenance.start(dated=dated),
                 "releases": [str(path) for path in release.paths] if release is not None else [],
             },
+            release.checksums if release is not None else (),
         )
 
     def save(self, folder: Path) -> None:
-        """As folder/audit.json; an earlier audit there is replaced, anything else is left alone."""
-        if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).exists()):
-            raise InputError(f"{folder} holds something else than an audit; choose another --out.")
+        """As folder/audit.json; an earlier audit there is replaced, and counted. Anything else is left alone."""
+        check_place(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -79,10 +81,28 @@ class KeptAudit:
             "model": self.model,
             "planted": self.planted,
             "data_set": self.data_set,
+            "parts": list(self.parts),
+            "replaced": self.replaced + self._takes_the_place_of(folder),
             "start": {**self.start, "releases": [os.path.relpath(path, folder) for path in self.start["releases"]]},
         }
         content = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         place_file(folder / FILE, lambda file: file.write(content), private=self.owner_only is not None)
+
+    def _takes_the_place_of(self, folder: Path) -> int:
+        """How many other bounds stood here. The same audit again is the same bounds."""
+        if not (folder / FILE).exists():
+            return 0
+        try:
+            before = KeptAudit.load(folder)
+        except InputError:
+            return 1
+        other = before.result != json.loads(json.dumps(self.result))
+        return before.replaced + (before.bounds if other else 0)
+
+    @property
+    def bounds(self) -> int:
+        """How many lower bounds on ε it states; the paper's interval is none."""
+        return 0 if self.result["method"] == "paper" else max(1, len(self.result["looks"]))
 
     @classmethod
     def load(cls, folder: Path) -> KeptAudit:
@@ -92,7 +112,23 @@ class KeptAudit:
             if data["format"] != FORMAT:
                 raise ValueError
             violins = Guesses.from_json(data["violins"]) if data["violins"] is not None else None
+            replaced, parts = data.get("replaced", 0), tuple(data.get("parts", ()))
+            if type(replaced) is not int or replaced < 0 or not all(isinstance(part, str) for part in parts):
+                raise ValueError
             names = ("owner_only", "release", "trained_on", "model", "planted", "data_set", "start")
-            return cls(data["audit"], violins, *(data[name] for name in names))
+            kept = cls(data["audit"], violins, *(data[name] for name in names))
+            return replace(kept, parts=parts, replaced=replaced)
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{folder / FILE} is missing, damaged, or of another version of labeldp.") from None
+
+
+def check_place(folder: Path) -> None:
+    """Before anything is computed: an audit can be kept here."""
+    try:
+        if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).exists()):
+            raise InputError(f"{folder} holds something else than an audit; choose another --out.")
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    except OSError as error:
+        raise explain(folder, error) from None
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"nothing can be written to {there}, so {folder} cannot be made a directory (--out).")

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import numpy.typing as npt
 
 from labeldp.audit.attack import Attack, ModelAttack, ReleaseAttack, guess
-from labeldp.audit.bounds import OneRunBound, one_run_exact
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.gaussian_bound import gaussian_one_run
+from labeldp.audit.counts import GaussianCounts
 from labeldp.audit.guesses import canary_comparisons, papers_comparisons
+from labeldp.audit.headline import CONFIDENCE, Bound
 from labeldp.audit.paper import FEW, FewCanariesWarning, few_canaries, paper_interval
 from labeldp.audit.places import places_in_release
 from labeldp.audit.planted_here import check_planted_here
-from labeldp.audit.result import GAUSSIAN, ONE_RUN, PAPER, AuditResult, Look
+from labeldp.audit.result import PAPER, AuditResult
 from labeldp.audit.scores import by_row_number, checked_probabilities
-from labeldp.audit.thresholds import Bonferroni, ThresholdBound, ThresholdStrategy
-from labeldp.errors import InputError
-from labeldp.mechanisms import Gaussian, Laplace, NoPrivacy
+from labeldp.audit.thresholds import Bonferroni, ThresholdStrategy
+from labeldp.errors import AccountingError, InputError
+from labeldp.mechanisms import Gaussian, Guarantee, Laplace
 from labeldp.release.core import Release
 
 Numbers = npt.NDArray[np.int64]
@@ -34,8 +36,8 @@ def audit(
     release: Release | None = None,
     from_release: bool | None = None,
     attacks: Sequence[Attack] | None = None,
-    delta: float = 0.0,
-    confidence: float = 0.95,
+    delta: float | None = None,
+    confidence: float = CONFIDENCE,
     method: str = "one-run",
     thresholds: ThresholdStrategy | None = None,
     logits: bool = False,
@@ -47,13 +49,11 @@ def audit(
     release        adds the attacker who sees the release itself
     from_release   whether the model saw these labels through this release and in no other way; None: nobody knows
     attacks        others than that on the model, say a `CalibratedAttack`
-    delta          the certificate's δ
+    delta          where no release promises one. With a release, the audit's δ is that of its certificate, and no other is taken
     method         "one-run" (assumes nothing), or "gaussian" for releases of Gaussian noise and models that are known to come from them
 
     The strongest of all attacks and thresholds counts, after dividing 1 − confidence among them.
     """
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence is between 0 and 1, usually 0.95; got {confidence}.")
     if method not in ("one-run", "gaussian"):
         raise InputError(
             f"method is one-run or gaussian; got {method!r}. (The paper's has its own function, `audit_paper`.)"
@@ -77,34 +77,20 @@ def audit(
             notes.append(f"{missing:,} of {len(canaries):,} canaries are not in this release.")
     if not tried:
         raise InputError("an audit needs the model's probabilities, a release, or both.")
-    if release is not None and delta < (promised := promised_delta(release)):
+    gaussian = method == "gaussian"
+    if gaussian and (release is None or not isinstance(release.mechanism, Gaussian)):
         raise InputError(
-            f"this release promises (ε, δ) with δ = {promised:g}: audit it at that δ (--delta); at a smaller one it promises no such ε."
+            "the Gaussian method is for releases of Gaussian noise only, and needs one to see that it is (--release): for other "
+            "mechanisms it would prove what is not true."
         )
-    bound = _gaussian(release) if method == "gaussian" else one_run_exact
-    if method == "gaussian" and delta <= 0:
-        raise InputError("the Gaussian method states ε at a δ: give one (--delta 1e-5).")
-    alpha = (1 - confidence) / len(tried)
-    looks = [(attack.name, _looked(attack, at, canaries, thresholds, delta, alpha, bound)) for attack, at in tried]
-    name, best = max(looks, key=lambda look: (look[1].epsilon, look[1].guesses))
-    secure = release.guarantee if release is not None and from_release is not False else None
-    return AuditResult(
-        epsilon_low=best.epsilon,
-        epsilon_high=None,
-        delta=delta,
+    statement = _statement(release, from_release, delta)
+    return AuditResult.of(
+        [_counted(attack, at, canaries, thresholds, statement.delta > 0, gaussian) for attack, at in tried],
+        statement,
         confidence=confidence,
-        method=method,
-        assumption=GAUSSIAN if method == "gaussian" else ONE_RUN,
-        guesses=best.guesses,
-        correct=best.correct,
-        abstained=best.abstained,
         canaries=len(canaries),
         candidates=canaries.candidates.shape[1],
-        attack=name,
-        threshold=best.share,
-        looks=tuple(Look(n, b.epsilon, b.guesses, b.correct, b.abstained, b.alpha) for n, b in looks),
-        certificate=secure.epsilon if secure is not None else None,
-        warnings=tuple(notes),
+        warnings=notes,
         compared=None if table is None else canary_comparisons(table, canaries, where),
     )
 
@@ -159,20 +145,16 @@ def _strangers(tried: list[tuple[Attack, Numbers]], method: str, from_release: b
     ]
 
 
-def _looked(
-    attack: Attack, places: Numbers, canaries: Canaries, given: ThresholdStrategy | None, delta: float, alpha: float, bound: OneRunBound
-) -> ThresholdBound:  # fmt: skip
+def _counted(
+    attack: Attack, places: Numbers, canaries: Canaries, given: ThresholdStrategy | None, fixed: bool, gaussian: bool
+) -> Bound:
     strategy = given or _strategy(attack)
     guesses = guess(attack, places, canaries.candidates)
     chosen = np.take_along_axis(canaries.candidates, guesses.choice[:, None], axis=1)[:, 0]
-    return strategy.bound(
-        guesses.sureness,
-        chosen == canaries.planted,
-        candidates=canaries.candidates.shape[1],
-        delta=delta,
-        alpha=alpha,
-        method=bound,
+    looks = strategy.looks(
+        guesses.sureness, chosen == canaries.planted, candidates=canaries.candidates.shape[1], fixed=fixed
     )
+    return Bound(attack.name, tuple(GaussianCounts(**asdict(look)) for look in looks) if gaussian else tuple(looks))
 
 
 def _strategy(attack: Attack) -> ThresholdStrategy:
@@ -182,22 +164,6 @@ def _strategy(attack: Attack) -> ThresholdStrategy:
     if isinstance(attack, ReleaseAttack) and not isinstance(attack.release.mechanism, (Laplace, Gaussian)):
         return Bonferroni((1,))
     return Bonferroni()
-
-
-def _gaussian(release: Release | None) -> OneRunBound:
-    if release is None or not isinstance(release.mechanism, Gaussian):
-        raise InputError(
-            "the Gaussian method is for releases of Gaussian noise only, and needs one to see that it is (--release): for other "
-            "mechanisms it would prove what is not true."
-        )
-
-    def bound(
-        correct: int, guesses: int, *, canaries: int, candidates: int = 2, delta: float = 0.0, alpha: float = 0.05
-    ) -> float:
-        found = gaussian_one_run(correct, guesses, canaries=canaries, candidates=candidates, delta=delta, alpha=alpha)
-        return found.epsilon
-
-    return bound
 
 
 def _placed(table: npt.NDArray[np.float64] | None, canaries: Canaries, places: Numbers | None) -> Numbers:
@@ -211,9 +177,22 @@ def _placed(table: npt.NDArray[np.float64] | None, canaries: Canaries, places: N
     return places
 
 
-def promised_delta(release: Release) -> float:
-    """The δ of the release's certificate; 0 where ε is pure."""
-    return 0.0 if isinstance(release.mechanism, NoPrivacy) else release.mechanism.guarantee().delta
+def _statement(release: Release | None, from_release: bool | None, given: float | None) -> Guarantee:
+    """What the audit stands beside, whose δ is the audit's. ε is infinite where nothing is promised, or not of this model."""
+    nothing = Guarantee(math.inf, given or 0.0)
+    if release is None:
+        return nothing
+    try:
+        promised = release.promise()
+    except AccountingError:  # plain labels
+        return nothing
+    if given is not None and not math.isclose(given, promised.delta, rel_tol=1e-9):
+        raise InputError(
+            f"this release promises (ε, δ) with δ = {promised.delta:g}: its audit is at that δ (leave out --delta); at another one it "
+            f"promises no such ε. Got {given:g}."
+        )
+    compared = release.insecure is None and from_release is not False
+    return promised if compared else Guarantee(math.inf, promised.delta)
 
 
 def _warnings(canaries: Canaries) -> list[str]:

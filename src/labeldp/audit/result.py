@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from labeldp.audit.counts import Counts, counts_json
 from labeldp.audit.guesses import Comparisons
+from labeldp.audit.headline import Bound, Headline, Stated
+from labeldp.mechanisms import Guarantee
 from labeldp.wording import downward, upward
 
-ONE_RUN = "none: only that each planted label was a fair draw (Steinke et al. 2023)"
 PAPER = "independence of the canaries' guesses, and a normal mean; thresholds and sign not paid for: no proven bound"
-GAUSSIAN = "that the trade-off curve is Gaussian (Mahloujifar et al. 2024): only for releases whose whole cost is Gaussian noise"
 
 
 @dataclass(frozen=True)
 class Look:
-    """One attack, at the threshold that served it best."""
+    """One attack, at the threshold that served it best; and what it counted at each, so that its bound can be stated at another level."""
 
     attack: str
     epsilon_low: float
@@ -25,14 +27,31 @@ class Look:
     correct: int
     abstained: int
     alpha: float
+    threshold: float
+    counts: tuple[Counts, ...]
+
+    @classmethod
+    def of(cls, stated: Stated, canaries: int) -> Look:
+        """Of a bound at its share of the doubt."""
+        look = stated.look
+        return cls(
+            stated.bound.attack, stated.epsilon, look.guesses, look.correct, canaries - look.guesses, stated.level, look.share,
+            stated.bound.looks,
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """Never rounded."""
+        data = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**data, "counts": [counts_json(counts) for counts in self.counts]}
 
 
 @dataclass(frozen=True)
 class AuditResult:
     """With the stated confidence, no mechanism of a smaller ε (at this δ) would have let this many guesses be right.
 
-    `certificate` is the proven ε of the release, for comparison. At 95% one audit in twenty is above it by chance; one far above it, or a
-    second one with fresh canaries, has found a defect.
+    `shared_by` bounds share the doubt, 1 − confidence; None for the paper's interval, which is no bound. `certificate` is the proven ε
+    of the release, for comparison. At 95% one audit in twenty is above it by chance; one far above it, or a second one with fresh
+    canaries, has found a defect.
     """
 
     epsilon_low: float
@@ -48,23 +67,69 @@ class AuditResult:
     candidates: int
     attack: str
     threshold: float | None = None
+    shared_by: int | None = None
     looks: tuple[Look, ...] = ()
     certificate: float | None = None
     warnings: tuple[str, ...] = ()
     compared: Comparisons | None = field(default=None, repr=False, compare=False)  # for violins; not part of the JSON
 
+    @classmethod
+    def of(
+        cls,
+        bounds: Sequence[Bound],
+        statement: Guarantee,
+        *,
+        confidence: float,
+        canaries: int,
+        candidates: int,
+        warnings: Sequence[str] = (),
+        compared: Comparisons | None = None,
+    ) -> AuditResult:
+        """What these attacks prove together, at the δ of the statement that they stand beside (of ε = ∞, where nothing is promised)."""
+        headline = Headline.of(bounds, delta=statement.delta, confidence=confidence)
+        best, looks = headline.best, tuple(Look.of(stated, canaries) for stated in headline.bounds)
+        return cls(
+            epsilon_low=best.epsilon,
+            epsilon_high=None,
+            delta=statement.delta,
+            confidence=confidence,
+            method=best.look.kind,
+            assumption=best.look.assumption,
+            guesses=best.look.guesses,
+            correct=best.look.correct,
+            abstained=canaries - best.look.guesses,
+            canaries=canaries,
+            candidates=candidates,
+            attack=best.bound.attack,
+            threshold=best.look.share,
+            shared_by=headline.shared_by,
+            looks=looks,
+            certificate=_finite(statement.epsilon),
+            warnings=tuple(warnings),
+            compared=compared,
+        )
+
+    def each(self) -> dict[str, AuditResult]:
+        """One result an attack, by its name. The doubt is shared as before: all of them hold together."""
+        same = ("epsilon_low", "guesses", "correct", "abstained", "attack", "threshold")
+        return {
+            look.attack: replace(self, looks=(look,), **{name: getattr(look, name) for name in same})
+            for look in self.looks
+        }
+
     def to_json(self) -> dict[str, Any]:
         """Everything, never rounded; null where an end is infinite."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "compared"}
         data["epsilon_low"], data["epsilon_high"] = _finite(self.epsilon_low), _finite(self.epsilon_high)
-        data["looks"] = [asdict(look) for look in self.looks]
+        data["looks"] = [look.to_json() for look in self.looks]
         data["warnings"] = list(self.warnings)
         return data
 
     def summary(self) -> str:
         """A few lines for people."""
         if self.method == "paper":
-            what = f"{self.epsilon_low:.4g} to {_text(self.epsilon_high)} ({percent(self.confidence)} interval of the paper)"
+            interval = f"{percent(self.confidence)} interval of the paper, which is no bound"
+            what = f"{self.epsilon_low:.4g} to {_text(self.epsilon_high)} ({interval})"
         else:
             at = f" at δ = {self.delta:g}" if self.delta else ""
             what = f"≥ {downward(self.epsilon_low)}{at} ({percent(self.confidence)} confidence, {self.method})"
@@ -75,7 +140,7 @@ class AuditResult:
             f"assumes {self.assumption}",
         ]
         if len(self.looks) > 1:
-            shares = f"{percent(1 - self.confidence)} shared by {len(self.looks)} attacks"
+            shares = f"{percent(1 - self.confidence)} shared by {self.shared_by} attacks"
             each = "; ".join(f"{look.attack} ≥ {downward(look.epsilon_low)}" for look in self.looks)
             lines.append(f"each attack: {each} ({shares})")
         if self.certificate is not None:

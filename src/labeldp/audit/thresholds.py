@@ -1,4 +1,4 @@
-"""How many of the guesses to count: strategies that are fixed before the answers are seen, each with its correction.
+"""How many of the guesses to count: strategies that are fixed before the answers are seen.
 
 A few sure guesses prove more than many doubtful ones, but whoever tries many thresholds and reports the best one reports luck.
 `Bonferroni` pays for each look; `Split` chooses on some canaries and measures on the others. Sureness is the attacker's: neither
@@ -14,53 +14,38 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.audit.binomial import check_alpha
-from labeldp.audit.bounds import OneRunBound, chosen_alpha, one_run, one_run_exact
+from labeldp.audit.counts import OneRunCounts
 from labeldp.errors import InputError
 
 _Mask = npt.NDArray[np.bool_]
 _Floats = npt.NDArray[np.float64]
 
 MOST_LOOKS = 8
+_CHOOSING = 0.05  # the level at which `Split` compares the shares that it chooses among
 _TIES = (
     20230515  # seeds the shuffle that breaks ties where the number of guesses is fixed; it knows nothing of the answers
 )
 
 
-@dataclass(frozen=True)
-class ThresholdBound:
-    """The best bound a strategy found, the counts it rests on, and the α (already divided) of the look that gave it."""
-
-    epsilon: float
-    guesses: int
-    correct: int
-    abstained: int
-    alpha: float
-    share: float
-
-
 class ThresholdStrategy(Protocol):
-    """Counts some of the guesses, by a rule that was fixed beforehand, and returns a bound that is wrong with probability at most α."""
+    """Counts some of the guesses, by a rule that was fixed beforehand."""
 
-    def bound(
-        self,
-        sureness: npt.ArrayLike,
-        right: npt.ArrayLike,
-        *,
-        candidates: int = 2,
-        delta: float = 0.0,
-        alpha: float = 0.05,
-        method: OneRunBound = one_run,
-    ) -> ThresholdBound:
-        """From one sureness (0: undecided, which abstains; larger: surer) and one right-or-wrong a canary."""
+    def looks(
+        self, sureness: npt.ArrayLike, right: npt.ArrayLike, *, candidates: int = 2, fixed: bool = False
+    ) -> tuple[OneRunCounts, ...]:
+        """From one sureness (0: undecided, which abstains; larger: surer) and one right-or-wrong a canary. All looks together are one
+        bound (`headline.Bound`), which pays for each of them.
+
+        fixed  whether the number of guesses must not depend on what the attacker saw, as a bound at δ > 0 wants it
+        """
 
 
 @dataclass(frozen=True)
 class Bonferroni:
-    """The surest N·share guesses, for each share; each look at α divided by the number of shares.
+    """The surest N·share guesses, for each share: so many looks.
 
-    Ties at the cut abstain, all of them. With δ > 0 the number of guesses must not depend on the answers: then ties are broken by a fixed
-    shuffle, and an undecided canary counts as a wrong guess.
+    Ties at the cut abstain, all of them. Where the number of guesses must be fixed, ties are broken by a fixed shuffle, and an
+    undecided canary counts as a wrong guess.
     """
 
     shares: tuple[float, ...] = (1, 1 / 2, 1 / 4, 1 / 8)
@@ -68,34 +53,20 @@ class Bonferroni:
     def __post_init__(self) -> None:
         _check_shares(self.shares)
 
-    def bound(
-        self,
-        sureness: npt.ArrayLike,
-        right: npt.ArrayLike,
-        *,
-        candidates: int = 2,
-        delta: float = 0.0,
-        alpha: float = 0.05,
-        method: OneRunBound = one_run,
-    ) -> ThresholdBound:
-        """The best look: the largest ε, and among equals the one with the most guesses."""
+    def looks(
+        self, sureness: npt.ArrayLike, right: npt.ArrayLike, *, candidates: int = 2, fixed: bool = False
+    ) -> tuple[OneRunCounts, ...]:
+        """One for each share."""
         sure, hit = _checked(sureness, right)
-        level = check_alpha(alpha) / len(self.shares)
-        looks = []
-        for share in self.shares:
-            guessed = _surest(sure, _count(share, len(sure)), exactly=delta > 0)
-            guesses, correct = int(guessed.sum()), int((guessed & hit).sum())
-            epsilon = method(correct, guesses, canaries=len(sure), candidates=candidates, delta=delta, alpha=level)
-            looks.append(ThresholdBound(epsilon, guesses, correct, len(sure) - guesses, level, float(share)))
-        return max(looks, key=lambda look: (look.epsilon, look.guesses))
+        return tuple(_look(sure, hit, share, candidates, fixed) for share in self.shares)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Chooses among the shares on a part of the canaries, and measures the chosen one on the others at the full α.
+    """Chooses among the shares on a part of the canaries, and looks once at the others.
 
     The choosing part is every so-manieth canary, or drawn with `seed`. The answers it looks at are not those it is judged by, so
-    nothing is divided. With δ > 0 the number of guesses is then one that depends on the output, for which α − mδ(1 − 1/K) pays.
+    nothing is divided. The number of guesses is then one that depends on the output, for which a bound at δ > 0 pays.
     """
 
     share: float = 0.5
@@ -109,46 +80,28 @@ class Split:
                 f"share is the part of the canaries to choose on, between 0 and 1; got {self.share}. Usual: 0.5."
             )
 
-    def bound(
-        self,
-        sureness: npt.ArrayLike,
-        right: npt.ArrayLike,
-        *,
-        candidates: int = 2,
-        delta: float = 0.0,
-        alpha: float = 0.05,
-        method: OneRunBound = one_run,
-    ) -> ThresholdBound:
-        """The chosen look's bound on the canaries that did not choose it; the others are among the abstained."""
+    def looks(
+        self, sureness: npt.ArrayLike, right: npt.ArrayLike, *, candidates: int = 2, fixed: bool = False
+    ) -> tuple[OneRunCounts, ...]:
+        """The chosen share's, on the canaries that did not choose it. Their number is never fixed."""
         sure, hit = _checked(sureness, right)
-        if delta > 0 and method not in (one_run, one_run_exact):
-            raise InputError(
-                "this method needs a number of guesses that was fixed beforehand; Split chooses it. Use Bonferroni."
-            )
         choosing = self._choosing(len(sure))
         if choosing.all() or not choosing.any():
             raise InputError(f"{len(sure)} canaries are too few to choose on some and measure on the others.")
-        m = int((~choosing).sum())
-        level = chosen_alpha(check_alpha(alpha), canaries=m, candidates=candidates, delta=delta)
-
-        def look(part: _Mask, share: float) -> ThresholdBound:
-            guessed = _surest(sure[part], _count(share, int(part.sum())), exactly=False)
-            guesses, correct = int(guessed.sum()), int((guessed & hit[part]).sum())
-            epsilon = (
-                method(correct, guesses, canaries=len(guessed), candidates=candidates, alpha=level)
-                if level > 0
-                else 0.0
-            )
-            return ThresholdBound(epsilon, guesses, correct, len(sure) - guesses, max(0.0, level), float(share))
-
-        best = max((look(choosing, share) for share in self.shares), key=lambda found: (found.epsilon, found.guesses))
-        return look(~choosing, best.share)
+        tried = [_look(sure[choosing], hit[choosing], share, candidates, False) for share in self.shares]
+        best = max(tried, key=lambda look: (look.epsilon(_CHOOSING, 0.0), look.guesses))
+        return (_look(sure[~choosing], hit[~choosing], best.share, candidates, False),)
 
     def _choosing(self, canaries: int) -> _Mask:
         if self.seed is None:
             return np.asarray(np.diff(np.floor(np.arange(canaries + 1) * self.share)) > 0)
         order = np.random.default_rng(self.seed).permutation(canaries)
         return np.asarray(order < math.floor(canaries * self.share))
+
+
+def _look(sure: _Floats, hit: _Mask, share: float, candidates: int, fixed: bool) -> OneRunCounts:
+    guessed = _surest(sure, math.floor(share * len(sure) + 1e-9), exactly=fixed)
+    return OneRunCounts(int((guessed & hit).sum()), int(guessed.sum()), len(sure), candidates, fixed, float(share))
 
 
 def _surest(sure: _Floats, count: int, *, exactly: bool) -> _Mask:
@@ -162,10 +115,6 @@ def _surest(sure: _Floats, count: int, *, exactly: bool) -> _Mask:
         return np.zeros(len(sure), dtype=np.bool_)
     beyond = np.sort(sure)[::-1][count] if count < len(sure) else 0.0
     return np.asarray(sure > beyond)
-
-
-def _count(share: float, canaries: int) -> int:
-    return math.floor(share * canaries + 1e-9)
 
 
 def _checked(sureness: npt.ArrayLike, right: npt.ArrayLike) -> tuple[_Floats, _Mask]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +30,7 @@ def command(
     features: Annotated[Path | None, typer.Option("--features", help="The rows' features, as for train: calibrate by the nearest other rows.", readable=False, rich_help_panel=DATA)] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The features' id column, to join with probabilities by id. Default: by row number.", rich_help_panel=DATA)] = None,
     method: Annotated[str, typer.Option("--method", help="one-run (assumes nothing), gaussian (for releases of Gaussian noise), paper (its interval, for comparison).", rich_help_panel=_BOUND, autocompletion=among("one-run", "gaussian", "paper"))] = "one-run",
-    delta: Annotated[float | None, typer.Option("--delta", help="The certificate's δ. Default: the release's, else 0.", show_default=False, rich_help_panel=_BOUND)] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="Where no release says it: with --release, its certificate's. Default: 0.", show_default=False, rich_help_panel=_BOUND)] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the bound.", rich_help_panel=_BOUND)] = 0.95,
     logits: Annotated[bool, typer.Option("--logits", help="The file holds logits.", rich_help_panel=DATA)] = False,
     figure: Annotated[Path | None, typer.Option("--figure", help="Draw the model's right and wrong guesses by confidence (.svg or .png), as the paper's Figure 1.", readable=False)] = None,
@@ -41,13 +41,18 @@ def command(
 
     Example: labeldp audit scores.parquet --canaries canaries.npz --release released.parquet
     """
+    if out is not None:
+        from labeldp.audit.kept import check_place
+
+        check_place(out)
+    releases: tuple[Path, ...] = (release,) if release is not None else ()
     run = scores if scores is not None and scores.is_dir() else None
     if run is not None:
         if canaries or release:
             raise InputError(
                 "the directory of a `train --canaries` holds its own canaries and release; leave out --canaries and --release. For labels of your own, name the probabilities that `predict` wrote."
             )
-        scores, canaries, release = _run(run, method)
+        scores, canaries, releases = _run(run, method)
     if method == "paper":
         if release or reference or features or delta or confidence != 0.95:
             raise InputError(
@@ -62,7 +67,7 @@ def command(
         found = _audited(
             scores,
             canaries,
-            release,
+            releases,
             reference,
             (features, id_column),
             method,
@@ -108,18 +113,15 @@ class Found:
     planted: int | None = None  # how many of the canaries are in the release
 
 
-def _run(folder: Path, method: str) -> tuple[Path, Path | None, Path | None]:
-    """What `train --canaries` left in its directory; the paper's method takes no release."""
-    names = ("probabilities.npy", "canaries.npz", "released.parquet")
-    scores, canaries, release = (folder / name for name in names)
-    if (folder / "released-1.parquet").exists() and not release.exists():
-        typer.echo("a run in stages: the model is audited; who sees all releases is in its summary.json.", err=True)
-        method = "paper" if method == "paper" else "staged"
-        release = scores
-    missing = [path.name for path in (scores, canaries, release) if not path.exists()]
+def _run(folder: Path, method: str) -> tuple[Path, Path, tuple[Path, ...]]:
+    """What `train --canaries` left in its directory; the paper's method takes no release. A run in stages has several releases."""
+    stages = sorted(folder.glob("released-*.parquet"), key=lambda path: (len(path.name), path.name))
+    releases = tuple(stages) or (folder / "released.parquet",)
+    scores, canaries = folder / "probabilities.npy", folder / "canaries.npz"
+    missing = [path.name for path in (scores, canaries, *releases) if not path.exists()]
     if missing:
         raise InputError(f"{folder} is no run of `labeldp train --canaries`: it has no {missing[0]}.")
-    return scores, canaries, None if method in ("paper", "staged") else release
+    return scores, canaries, () if method == "paper" else releases
 
 
 def _trained_on(folder: Path) -> str | None:
@@ -157,23 +159,22 @@ def _paper(path: Path, canaries: Path | None, logits: bool) -> AuditResult:
 
 
 def _audited(
-    path: Path | None, secret: Path, release: Path | None, reference: Path | None, given: tuple[Path | None, str | None], method: str,
+    path: Path | None, secret: Path, releases: tuple[Path, ...], reference: Path | None, given: tuple[Path | None, str | None], method: str,
     delta: float | None, confidence: float, logits: bool, run: Path | None, public_reference: bool,
 ) -> Found:  # fmt: skip
     from labeldp.audit.attack import Attack, CalibratedAttack, ModelAttack, NeighbourAttack
     from labeldp.audit.canaries import Canaries
-    from labeldp.audit.measure import audit, promised_delta
+    from labeldp.audit.measure import audit
     from labeldp.audit.places import in_release
     from labeldp.audit.scores import read_scores
     from labeldp.data.features import read_features
     from labeldp.provenance import model_digest
     from labeldp.release import Release
+    from labeldp.release.joint import join_releases
 
     features, id_column = given
     canaries = Canaries.load(secret)
-    loaded = Release.load(release) if release is not None else None
-    if delta is None:
-        delta = promised_delta(loaded) if loaded is not None else 0.0
+    loaded = join_releases([Release.load(place) for place in releases]) if releases else None
     if path is None:
         if reference or features:
             raise InputError("--reference and --features calibrate a model's probabilities; name these too.")
@@ -195,6 +196,8 @@ def _audited(
     if features is not None:
         attacks.append(NeighbourAttack(scores.values, scores.features(read_features(features, id_column))))
     trained_on = scores.release if run is None else _trained_on(run)
+    if run is not None and loaded is not None and loaded.header["ids"] is not None:
+        canaries = replace(canaries, ids=canaries.rows)  # a run in stages: row numbers serve as ids
     result = audit(
         scores.values, canaries, places=scores.places, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method,
         from_release=None if trained_on is None or loaded is None else trained_on == loaded.checksum,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.measure import audit, promised_delta
+from labeldp.audit.measure import audit
 from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
@@ -53,7 +53,7 @@ def keep(owner: Path, canaries: Canaries | None) -> None:
 def audited(
     canaries: Canaries, answers: Release, student: Path, features: Any, machine: Machine | None, model: str
 ) -> dict[str, Any]:
-    """Two attackers, each at the full confidence: one sees a student's probabilities, one the answers. As `train --canaries` has it.
+    """Two attackers, who share the 5%: one sees a student's probabilities, one the answers. As `train --canaries` has it.
 
     Only few canaries' rows are asked about, and an answer is that of many teachers: little should be found.
     """
@@ -63,8 +63,5 @@ def audited(
     if not path.exists():
         probabilities = predict(student, features, machine, model)
         place_file(path, lambda file: np.save(file, probabilities))
-    delta = promised_delta(answers)
-    return {
-        "model": audit(np.load(path, allow_pickle=False), canaries, delta=delta).to_json(),
-        "release": audit(None, canaries, release=answers, delta=delta).to_json(),
-    }
+    found = audit(np.load(path, allow_pickle=False), canaries, release=answers, from_release=True)
+    return {attack: result.to_json() for attack, result in found.each().items()}

@@ -217,7 +217,11 @@ class Release:
     @property
     def guarantee(self) -> Guarantee | None:
         """(ε, δ) of this one release, from the mechanism, and from what its public prior cost; None where nothing is guaranteed."""
-        return None if self.insecure else with_origins(self.mechanism.guarantee(), self.origins, self.checksums)
+        return None if self.insecure else self.promise()
+
+    def promise(self) -> Guarantee:
+        """The same, also where a known seed voids it: what holds of the noise if nobody knows it. AccountingError for plain labels."""
+        return with_origins(self.mechanism.guarantee(), self.origins, self.checksums)
 
     @property
     def checksums(self) -> tuple[str, ...]:

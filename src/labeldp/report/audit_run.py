@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from labeldp.audit.kept import KeptAudit
+from labeldp.release.joint import join_releases
 from labeldp.report.files import find_releases, read_json, read_starts
-from labeldp.report.runs import Measured, Run, who_sees
+from labeldp.report.runs import Measured, Run, each_measured, who_sees
 
 
 def read_kept(folder: Path, owner: bool) -> Run:
     """One audit, of a model, a release, or both."""
     kept = KeptAudit.load(folder)
-    behind = tuple(dict.fromkeys(one for one in (kept.release, kept.trained_on) if one is not None))
+    parts = kept.parts or (() if kept.release is None else (kept.release,))
+    # If the model saw another release, this one's certificate is not of it.
+    stranger = kept.trained_on not in (None, kept.release)
+    behind = (*parts, str(kept.trained_on)) if stranger else parts
     releases = find_releases(folder, [kept.start], behind)
-    looked_at = next((release for release in releases if release.checksum == kept.release), None)
+    here = {release.checksum: release for release in releases}
+    looked_at = join_releases([here[one] for one in parts]) if parts and all(one in here for one in parts) else None
     hidden = kept.owner_only is not None and not owner
     notes = (
         [f"The audit in {folder.name} is left out: {kept.owner_only}. --owner shows it, on a page for the owner."]
@@ -25,21 +29,15 @@ def read_kept(folder: Path, owner: bool) -> Run:
     )
     return Run(
         name=folder.resolve().name, kind="audit", data_set=kept.data_set,
-        certificate=looked_at.certificate() if looked_at is not None else None,
+        certificate=looked_at.certificate() if looked_at is not None and not stranger else None,
         trust=looked_at.mechanism.trust if looked_at is not None else None, insecure=looked_at.insecure if looked_at is not None else None,
         mechanism=looked_at.mechanism.name if looked_at is not None else None, made_from=behind, checked=looked_at is not None,
         model=kept.model, canaries=None if kept.planted is None else int(kept.planted),
         class_names=looked_at.class_names if looked_at is not None else (),
-        measured=() if hidden else tuple(_looks(kept.result)), violins=None if hidden else kept.violins,
+        measured=() if hidden else tuple(each_measured(kept.result, who_sees)), more_bounds=kept.replaced + (kept.bounds if hidden else 0),
+        says_not_of_what=kept.model is None and not behind, violins=None if hidden else kept.violins,
         starts=(kept.start,), releases=tuple(releases), notes=(*notes, *(() if hidden else kept.result["warnings"])),
     )  # fmt: skip
-
-
-def _looks(result: dict[str, Any]) -> Iterator[Measured]:
-    """Each attack, at its share of the doubt: all of them hold together at the stated confidence."""
-    for look in result["looks"] or [result]:
-        of_it = {name: look[name] for name in ("epsilon_low", "guesses", "correct", "abstained", "attack")}
-        yield Measured.of(who_sees(str(look["attack"])), {**result, **of_it})
 
 
 def read_repeated(folder: Path, summary: dict[str, Any]) -> Run:
@@ -55,7 +53,8 @@ def read_repeated(folder: Path, summary: dict[str, Any]) -> Run:
     ]
     return Run(
         name=folder.resolve().name, kind="audit", data_set=game.get("dataset"), certificate=certificate, trust=None,
-        insecure=None, mechanism=game.get("mechanism"), measured=(Measured.of("repeated trainings (Game 1)", summary),),
+        insecure=None, mechanism=game.get("mechanism"),
+        measured=tuple(each_measured(summary, lambda attack: f"{who_sees(attack)}, in repeated trainings (Game 1)")),
         facts=tuple(facts), starts=tuple(read_starts(folder)), notes=tuple(summary["warnings"]),
     )  # fmt: skip
 

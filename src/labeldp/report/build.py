@@ -51,7 +51,7 @@ class Report:
             raise InputError(
                 f"none of these runs' releases is recorded in the ledger {ledger}, or they are not here (--release)."
             )
-        return cls(tuple(_told_apart(runs)), owner)
+        return cls(tuple(_told_apart(_with_headlines(runs))), owner)
 
     def html(self) -> str:
         """The page."""
@@ -88,11 +88,17 @@ class Report:
 
 
 def _joined(runs: list[Run]) -> list[Run]:
-    """An audit is shown with the model that it is of, where that is here too; one of a release alone, with the only run of that release."""
+    """An audit is shown with the model that it is of, where that is here too; one of a release alone, with the only run of that release.
+    One that looked at a release which is not behind that model stays alone: that run's certificate is not of it.
+    """
     models = [run for run in runs if run.kind != "audit"]
     alone = []
     for audit in (run for run in runs if run.kind == "audit"):
-        exact = [i for i, run in enumerate(models) if audit.model is not None and run.model == audit.model]
+        exact = [
+            i
+            for i, run in enumerate(models)
+            if audit.model is not None and run.model == audit.model and set(audit.made_from) <= run.subjects
+        ]
         same = [i for i, run in enumerate(models) if set(audit.made_from) & set(run.made_from)]
         of_release = all(found.who == who_sees("release") for found in audit.measured)
         if not exact and not (of_release and len(same) == 1):
@@ -102,9 +108,30 @@ def _joined(runs: list[Run]) -> list[Run]:
         run = models[of]
         models[of] = replace(
             run, measured=(*run.measured, *audit.measured), violins=run.violins or audit.violins, starts=(*run.starts, *audit.starts),
-            notes=(*run.notes, *audit.notes), canaries=run.canaries or audit.canaries,
+            notes=(*run.notes, *audit.notes), canaries=run.canaries or audit.canaries, more_bounds=run.more_bounds + audit.more_bounds,
         ).with_releases({release.checksum: release for release in audit.releases})  # fmt: skip
     return [*models, *alone]
+
+
+def _with_headlines(runs: Sequence[Run]) -> list[Run]:
+    """Each run's lower bounds share the doubt with all on the page that may be of the same ε."""
+    families = [[runs[i] for i in _family(i, runs)] for i in range(len(runs))]
+    known = [sum(len(one.bounds) + one.more_bounds for one in family) for family in families]
+    return [run.with_headline(count - len(run.bounds)) for run, count in zip(runs, known, strict=True)]
+
+
+def _family(of: int, runs: Sequence[Run]) -> set[int]:
+    """Runs of the same model, of a release behind it, of another model from that release, and so on; with audits that do not say what
+    they are of, for they may be of any.
+    """
+    unknown = {i for i, run in enumerate(runs) if run.says_not_of_what}
+    if of in unknown:
+        return set(range(len(runs)))
+    family, subjects = {of}, runs[of].subjects
+    while found := {i for i, run in enumerate(runs) if i not in family and subjects & run.subjects}:
+        family |= found
+        subjects = subjects.union(*(runs[i].subjects for i in found))
+    return family | unknown
 
 
 def _told_apart(runs: Sequence[Run]) -> list[Run]:

@@ -30,7 +30,7 @@ def epsilon_axis(proven: float | None, measured: Sequence[Measured], cap: float 
     ends = [x for x in (proven, cap, *(m.low for m in measured), *(m.high for m in measured)) if x is not None]
     top = 1.15 * max([*ends, 0.5])
     said = [words.format(upward(value)) for words, value, _ in sure]
-    said += [f"{m.who}: ε ≥ {downward(m.low)}" + ("" if m.high is None else f", ≤ {upward(m.high)}") for m in measured]
+    said += [f"{m.who}: {_reach(m)}" for m in measured]
     drawing = Drawing(460, 40 + 36 * len(said), "Proven and measured ε on one axis", "; ".join(said))
     x, foot = Scale(0, top, 10, 450), 36.0 * len(said) + 6
     for tick in ticks(0, top):
@@ -45,10 +45,18 @@ def epsilon_axis(proven: float | None, measured: Sequence[Measured], cap: float 
         drawing.line(x(value), y - 8, x(value), y + 8, f"stroke {css}")
     for number, found in enumerate(measured, start=len(sure)):
         y = 30 + 36 * number
-        css = "danger" if proven is not None and found.low > proven else "measured"
+        css = "danger" if proven is not None and found.low > proven and not found.apart else "measured"
         drawing.line(x(found.low), y, x(found.high) if found.high is not None else 450, y, f"stroke dashed {css}")
         drawing.circle(x(found.low), y, 5, f"fill {css}", f"at least {found.low:.6g}")
     return drawing.markup()
+
+
+def _reach(found: Measured) -> str:
+    if found.apart is None:
+        return f"ε ≥ {downward(found.low)}"
+    if found.high is None:
+        return f"ε ≥ {downward(found.low)} by its own account"
+    return f"{downward(found.low)} to {upward(found.high)}, no bound"
 
 
 def curves(

@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from labeldp.audit.result import percent
 from labeldp.report.reading import up_to
 from labeldp.wording import downward, upward
 
@@ -24,7 +25,13 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"json": inline_json, "upward": upward, "downward": downward, "up_to": up_to}
+    environment.filters |= {
+        "json": inline_json,
+        "upward": upward,
+        "downward": downward,
+        "up_to": up_to,
+        "percent": percent,
+    }
     return environment.get_template(template).render(policy=POLICY, asset=asset, **content)
 
 

@@ -9,7 +9,7 @@ from labeldp.errors import InputError
 from labeldp.release.core import Release
 from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts, text
 from labeldp.report.owners import own_ledger, pate_facts, run_violins
-from labeldp.report.runs import Accuracy, Measured, Run, who_sees
+from labeldp.report.runs import Accuracy, Run, each_measured, who_sees
 from labeldp.report.training_run import audit_notes, read_confusion, tested
 from labeldp.wording import upward
 
@@ -71,7 +71,7 @@ def read_pate(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         trained_on=behind, made_from=behind, others=tuple(judges),
         class_names=tuple(config.get("label_names") or map(str, range(classes))), accuracies=tuple(accuracies),
         history=tuple((p.name, lines) for p in students if (lines := read_lines(p / "metrics.jsonl"))),
-        measured=tuple(Measured.of(who_sees(who), found) for who, found in summary.get("audit", {}).items()), violins=violins,
+        measured=tuple(one for found in summary.get("audit", {}).values() for one in each_measured(found, who_sees)), violins=violins,
         confusion=read_confusion(students[0], classes) if students else None, facts=tuple(facts), starts=tuple(starts),
         releases=tuple(find_releases(folder, starts, behind)), own_ledger=own_ledger(folder / "owner" / "labels.ledger"),
         owner_facts=pate_facts(folder / "owner") if owner else (), notes=(*why, *audit_notes(summary)),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from labeldp.audit.counts import read_counts
 from labeldp.audit.guesses import Guesses
+from labeldp.audit.headline import Bound, Headline, Stated
+from labeldp.audit.thresholds import MOST_LOOKS
 from labeldp.evaluation import accuracy_parts
 from labeldp.release.core import Release
 
@@ -45,17 +48,24 @@ class Accuracy:
 
 
 _RESULT: dict[str, Callable[[Any], Any]] = {
-    "guesses": int, "correct": int, "abstained": int, "canaries": int, "candidates": int, "confidence": float,
+    "guesses": int, "correct": int, "abstained": int, "canaries": int, "candidates": int, "confidence": float, "delta": float,
     "method": str, "assumption": str,
 }  # fmt: skip
+
+_NO_BOUND = "the paper’s interval is no bound"
+_NO_COUNTS = "an earlier version kept it without what it counted, so it is at its own confidence and shares nothing"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An audit's result, and by whom the guesses were made."""
+    """One attack of an audit, and by whom the guesses were made: a lower bound on ε, once it is `stated` at its share of the page's
+    doubt; or, without what such a bound is computed from, something that stands apart and is in no headline.
+    """
 
     who: str
     result: dict[str, Any]
+    bound: Bound | None
+    stated: Stated | None = None
 
     @classmethod
     def of(cls, who: str, said: dict[str, Any]) -> Measured:
@@ -64,17 +74,60 @@ class Measured:
         ends = {name: None if said[name] is None else float(said[name]) for name in ("epsilon_low", "epsilon_high")}
         if any(isinstance(value, float) and not math.isfinite(value) for value in (*typed.values(), *ends.values())):
             raise ValueError
-        return cls(who, {**typed, **ends})
+        if not 0 <= typed["delta"] < 1:
+            raise ValueError
+        counts = said.get("counts") if typed["method"] != "paper" else None
+        if counts is None:
+            return cls(who, {**typed, **ends}, None)
+        if not 1 <= len(counts) <= MOST_LOOKS:
+            raise ValueError
+        return cls(who, {**typed, **ends}, Bound(str(said["attack"]), tuple(map(read_counts, counts))))
+
+    @property
+    def apart(self) -> str | None:
+        """Why it is no part of a headline, if it is none."""
+        if self.bound is not None:
+            return None
+        return _NO_BOUND if self.result["method"] == "paper" else _NO_COUNTS
 
     @property
     def low(self) -> float:
-        """ε is at least this. (None in a file stands for infinity.)"""
+        """ε is at least this, at its share of the page's doubt; where it is apart, what its file says. (None stands for infinity.)"""
+        if self.stated is not None:
+            return self.stated.epsilon
         return float("inf") if self.result["epsilon_low"] is None else float(self.result["epsilon_low"])
 
     @property
     def high(self) -> float | None:
         """The other end, where the method has one."""
         return None if self.result["epsilon_high"] is None else float(self.result["epsilon_high"])
+
+    def shown(self, headline: Headline | None) -> Measured:
+        """At its share of the doubt, with the counts of the look that gave it."""
+        if headline is None or self.bound is None:
+            return self
+        stated = next(one for one in headline.bounds if one.bound is self.bound)
+        look = stated.look
+        said = {
+            "epsilon_low": stated.epsilon, "delta": headline.delta, "guesses": look.guesses, "correct": look.correct,
+            "abstained": self.result["canaries"] - look.guesses, "confidence": headline.confidence, "method": look.kind,
+            "assumption": look.assumption,
+        }  # fmt: skip
+        return replace(self, stated=stated, result={**self.result, **said})
+
+    def to_json(self, headline: Headline | None) -> dict[str, Any]:
+        """What the page says of it, and how many bounds share the confidence."""
+        shared_by = headline.shared_by if headline is not None and self.stated is not None else None
+        return {"who": self.who, **self.result, "shared_by": shared_by, "apart": self.apart}
+
+
+def each_measured(result: dict[str, Any], words: Callable[[str], str]) -> Iterator[Measured]:
+    """Every attack of an audit's result."""
+    Measured.of("all of them", result)  # is one, even though a page shows what its attacks counted
+    for look in result["looks"] or [result]:
+        names = ("epsilon_low", "guesses", "correct", "abstained", "attack", "counts")
+        of_it = {name: look[name] for name in names if name in look}
+        yield Measured.of(words(str(look["attack"])), {**result, **of_it})
 
 
 def who_sees(attack: str) -> str:
@@ -105,6 +158,9 @@ class Run:
     commonest: float | None = None
     history: tuple[tuple[str, list[dict[str, Any]]], ...] = ()
     measured: tuple[Measured, ...] = ()
+    more_bounds: int = 0  # known of it and not shown: of audits that were replaced, or are the owner's
+    says_not_of_what: bool = False  # an audit of scores that name no model, and of no release
+    headline: Headline | None = None  # what the bounds among `measured` prove together
     violins: Guesses | None = None
     confusion: dict[str, Any] | None = None
     facts: tuple[tuple[str, str], ...] = ()
@@ -137,6 +193,33 @@ class Run:
         return None if self.certificate is None else self.certificate["epsilon"]
 
     @property
+    def bounds(self) -> list[Bound]:
+        """Its lower bounds on ε, at no level yet."""
+        return [found.bound for found in self.measured if found.bound is not None]
+
+    @property
+    def subjects(self) -> frozenset[str]:
+        """What its bounds are bounds of: a model, and the releases behind it."""
+        return frozenset(one for one in (self.model, self.release, *self.made_from) if one is not None)
+
+    def with_headline(self, others: int) -> Run:
+        """Its bounds, sharing the doubt with so many others, at the δ of the certificate that they stand beside."""
+        bounds = self.bounds
+        if not bounds:
+            return self
+        delta = self.certificate["delta"] if self.certificate is not None and self.epsilon is not None else None
+        if delta is None:
+            delta = max(found.result["delta"] for found in self.measured if found.bound is not None)
+        headline = Headline.of(bounds, delta=delta, others=others)
+        return replace(self, headline=headline, measured=tuple(found.shown(headline) for found in self.measured))
+
+    @property
+    def strongest(self) -> Measured | None:
+        """Whose bound is the headline."""
+        best = self.headline.best if self.headline is not None else None
+        return next((found for found in self.measured if best is not None and found.stated is best), None)
+
+    @property
     def accuracy(self) -> Accuracy | None:
         """The one to compare runs by: on public test labels where there are some."""
         return next((a for a in self.accuracies if a.how == "test"), self.accuracies[0] if self.accuracies else None)
@@ -152,7 +235,20 @@ class Run:
             "trust": self.trust,
             "insecure": self.insecure,
             "accuracies": [accuracy.to_json() for accuracy in self.accuracies],
-            "measured": [{"who": one.who, **one.result} for one in self.measured],
+            "headline": self._headline_json(),
+            "measured": [one.to_json(self.headline) for one in self.measured],
             "releases": [release.checksum for release in self.releases],
             "missing_releases": [one for one in self.made_from if one not in {r.checksum for r in self.releases}],
+        }
+
+    def _headline_json(self) -> dict[str, Any] | None:
+        if self.headline is None or self.strongest is None:
+            return None
+        return {
+            "epsilon_low": self.headline.epsilon,
+            "delta": self.headline.delta,
+            "confidence": self.headline.confidence,
+            "shared_by": self.headline.shared_by,
+            "who": self.strongest.who,
+            "assumption": self.strongest.result["assumption"],
         }

@@ -13,7 +13,7 @@ from labeldp.evaluation import CROSS_FITTED, counted_interval
 from labeldp.provenance import model_digest
 from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts, text
 from labeldp.report.owners import canary_facts, own_ledger, run_violins
-from labeldp.report.runs import Accuracy, Measured, Run, who_sees
+from labeldp.report.runs import Accuracy, Run, each_measured, who_sees
 
 
 def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
@@ -21,7 +21,7 @@ def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
     config, starts = read_json(folder / "config.json") or {}, read_starts(folder)
     behind = tuple(map(str, summary.get("releases") or [summary["release"]]))
     parts = len(summary["mechanism"]["parameters"]["parts"]) if summary["mechanism"]["name"] == "joint" else 1
-    audits = {who: Measured.of(who_sees(who), found) for who, found in summary.get("audit", {}).items()}
+    audits = tuple(one for found in summary.get("audit", {}).values() for one in each_measured(found, who_sees))
     stages = sorted(folder.glob("stage-*"), key=lambda p: p.name)
     history = [(f"stage {i}", read_lines(p / "metrics.jsonl")) for i, p in enumerate(stages, start=1)]
     history.append((f"stage {len(stages) + 1}" if stages else "training", read_lines(folder / "metrics.jsonl")))
@@ -39,13 +39,13 @@ def read_training(folder: Path, summary: dict[str, Any], owner: bool) -> Run:
         trained_on=behind[:parts],
         made_from=behind,
         model=model_digest(folder),
-        canaries=max((found.result["canaries"] for found in audits.values()), default=None),
+        canaries=max((found.result["canaries"] for found in audits), default=None),
         canary_share=finite(config.get("canary_share")),
         class_names=tuple(config.get("label_names") or map(str, range(classes))),
         accuracies=_accuracies(summary),
         commonest=finite(summary.get("commonest_class_estimated")),
         history=tuple(entry for entry in history if entry[1]),
-        measured=tuple(audits.values()),
+        measured=audits,
         violins=violins,
         confusion=read_confusion(folder, classes),
         facts=(*_chosen(folder), *_facts(summary, config)),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.measure import audit, promised_delta
+from labeldp.audit.measure import audit
 from labeldp.release.place import place_file
 from labeldp.training.experiment import PROBABILITIES, SECRET
 from labeldp.training.finished import open_run
@@ -21,7 +21,7 @@ from labeldp.training.job import Job
 
 
 def audit_run(folder: Path, job: Job) -> dict[str, Any]:
-    """Two attackers, each at the full confidence: one sees the model's probabilities, one the release itself.
+    """Two attackers, who share the 5%: one sees the model's probabilities, one the release itself.
 
     The probabilities of all rows are kept, so that `labeldp audit` can look again, or draw.
     """
@@ -30,11 +30,8 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
         canaries = replace(canaries, ids=canaries.rows)
     probabilities = kept_probabilities(folder, job)
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    delta = promised_delta(job.release)  # the mechanism's, also where a seed voids the certificate
-    summary["audit"] = {
-        "model": audit(probabilities, canaries, delta=delta).to_json(),
-        "release": audit(None, canaries, release=job.release, delta=delta).to_json(),
-    }
+    found = audit(probabilities, canaries, release=job.release, from_release=True)
+    summary["audit"] = {attack: result.to_json() for attack, result in found.each().items()}
     RunFolder(folder).write("summary.json", summary)
     return summary
 

@@ -22,20 +22,20 @@ import numpy as np
 import torch
 
 from labeldp import models
-from labeldp.audit.bounds import repeated_game, repeated_guess
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.result import AuditResult, Look
+from labeldp.audit.counts import GameCounts
+from labeldp.audit.headline import CONFIDENCE, Bound
+from labeldp.audit.result import AuditResult
 from labeldp.data.bundled import Bundled, load
 from labeldp.entropy import SecureEntropy, below
 from labeldp.errors import InputError
-from labeldp.mechanisms import Mechanism, NoPrivacy
+from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
 from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.training.device import Machine
 from labeldp.training.folder import RunFolder
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 
-ASSUMPTION = "none: every training is an independent game with a fair coin"
 ATTACKS = ("model", "release")
 
 
@@ -69,7 +69,7 @@ class Game:
 
 
 def repeat(
-    game: Game, folder: Path, trainings: int, *, processes: int = 2, confidence: float = 0.95,
+    game: Game, folder: Path, trainings: int, *, processes: int = 2, confidence: float = CONFIDENCE,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> AuditResult:  # fmt: skip
     """Play `trainings` games (those that `folder` has are not played again) and say what they prove.
@@ -185,40 +185,26 @@ def _is_game(line: Any) -> bool:
 
 
 def _result(games: list[dict[str, Any]], mechanism: Mechanism, confidence: float) -> AuditResult:
-    insecure = isinstance(mechanism, NoPrivacy)
-    delta = 0.0 if insecure else mechanism.guarantee().delta
-    alpha = (1 - confidence) / len(ATTACKS)
-    coins = np.array([game["coin"] for game in games])
-    looks = []
-    for attack in ATTACKS:
-        scores = np.array([game[attack] for game in games])
-        guessed = scores != 0
-        right = guessed & ((scores > 0) == (coins == 1))
-        if delta and len(set(coins.tolist())) < 2:
-            low = 0.0  # the coin fell on one side only: no game proves anything yet
-        elif delta:
-            yes = scores > 0
-            low = repeated_game(
-                int((yes & (coins == 1)).sum()), int((coins == 1).sum()), int((yes & (coins == 0)).sum()), int((coins == 0).sum()),
-                delta=delta, alpha=alpha,
-            )  # fmt: skip
-        else:
-            low = repeated_guess(int(right.sum()), int(guessed.sum()), alpha=alpha)
-        looks.append(Look(attack, low, int(guessed.sum()), int(right.sum()), int((~guessed).sum()), alpha))
-    best = max(looks, key=lambda look: look.epsilon_low)
-    return AuditResult(
-        epsilon_low=best.epsilon_low,
-        epsilon_high=None,
-        delta=delta,
+    nothing = Guarantee(math.inf, 0.0)
+    return AuditResult.of(
+        [_counted(games, attack) for attack in ATTACKS],
+        nothing if isinstance(mechanism, NoPrivacy) else mechanism.guarantee(),
         confidence=confidence,
-        method="repeated",
-        assumption=ASSUMPTION,
-        guesses=best.guesses,
-        correct=best.correct,
-        abstained=best.abstained,
         canaries=len(games),
         candidates=2,
-        attack=best.attack,
-        looks=tuple(looks),
-        certificate=None if insecure else mechanism.guarantee().epsilon,
     )
+
+
+def _counted(games: list[dict[str, Any]], attack: str) -> Bound:
+    """A score above 0 is a guess of the second label, one below 0 of the first; 0 abstains."""
+    second = np.array([game["coin"] for game in games]) == 1
+    scores = np.array([game[attack] for game in games])
+
+    def count(mask: Any) -> int:
+        return int(mask.sum())
+
+    counts = GameCounts(
+        count(second & (scores > 0)), count(second & (scores < 0)), count(second),
+        count(~second & (scores < 0)), count(~second & (scores > 0)), count(~second),
+    )  # fmt: skip
+    return Bound(attack, (counts,))
