@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from labeldp.audit.canaries import Canaries
 from labeldp.errors import InputError
 from labeldp.release.core import Release
+from labeldp.release.hashing import as_id_text, plain_ids
 
 Numbers = npt.NDArray[np.int64]
 
@@ -79,9 +80,7 @@ def _texts(names: Any) -> Any:
     array = names if isinstance(names, (pa.Array, pa.ChunkedArray)) else pa.array(names)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
     try:
-        return array.cast(pa.string())
+        return as_id_text(plain_ids(array))
     except pa.ArrowException:
         raise InputError(f"ids are whole numbers or text; got {array.type}.") from None

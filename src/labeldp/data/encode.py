@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from labeldp.data.cells import TEXT, clean, read_cells, rows_at_once
 from labeldp.data.columns import Column, fitted_columns
 from labeldp.errors import InputError
-from labeldp.release.hashing import is_id
+from labeldp.release.hashing import NO_IDS, is_id, plain_ids
 from labeldp.release.place import look_up, place_file
 from labeldp.release.tables import ParquetTable, Table, open_table
 
@@ -202,10 +202,9 @@ def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> 
 
 def _ids(cells: Any, path: Path, first_row: int) -> Any:
     """Ids as they are; none may be missing."""
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.cast(cells.type.value_type)
+    cells = plain_ids(cells)
     if not is_id(cells.type):
-        raise InputError(f"ids must be whole numbers or text; the id column of {path} holds {cells.type}.")
+        raise InputError(f"{NO_IDS}; the id column of {path} holds {cells.type}.")
     nothing = pc.is_null(cells) if pa.types.is_integer(cells.type) else pc.fill_null(pc.equal(cells, ""), True)
     if pc.any(nothing).as_py():
         raise InputError(f"row {first_row + pc.index(nothing, True).as_py()} of {path} has no id.")

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from labeldp.data.features import Features
 from labeldp.errors import InputError
 from labeldp.release.core import Release
+from labeldp.release.hashing import as_id_text, plain_ids
 from labeldp.release.tables import open_table
 
 
@@ -61,8 +61,8 @@ def _column(path: Path, features: Features, label: str | None, id_column: str | 
     if id_column not in table.columns:
         raise InputError(f"{path} has no column {id_column!r}.")
     by_id: dict[str, Any] = {}
-    for batch in table.batches([id_column, name]):
-        ids = batch.column(id_column).cast(pa.string()).to_pylist()
+    for batch in table.batches([id_column, name], ids=id_column):
+        ids = as_id_text(plain_ids(batch.column(id_column))).to_pylist()
         by_id |= dict(zip(ids, batch.column(name).to_pylist(), strict=True))
     missing = [row for row, identity in enumerate(features.ids.tolist()) if str(identity) not in by_id]
     if missing:

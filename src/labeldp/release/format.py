@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from labeldp.accounting.journal import canonical
 from labeldp.errors import FileFormatError, InputError
 from labeldp.mechanisms import Mechanism, mechanism_from_json
-from labeldp.release.hashing import is_id, text_parts
+from labeldp.release.hashing import is_plain_id, text_parts
 from labeldp.release.origin import PriorOrigin
 from labeldp.release.place import look_up
 
@@ -136,7 +136,7 @@ def read(path: Path) -> tuple[dict[str, Any], Mechanism, Any | None, npt.NDArray
         raise _altered(path)
     observations = _from_arrow(path, table.column("observation"), mechanism)
     ids = None if by_number else table.column("id").combine_chunks()
-    if ids is not None and (isinstance(ids, pa.ChunkedArray) or ids.null_count or not is_id(ids.type)):
+    if ids is not None and (isinstance(ids, pa.ChunkedArray) or ids.null_count or not is_plain_id(ids.type)):
         raise _altered(path)
     if by_number and not _ids_are_row_numbers(path, header["first_row"]):
         raise _altered(path)

@@ -24,7 +24,7 @@ from labeldp.mechanisms.candidates import most_informative, most_likely
 from labeldp.mechanisms.channels import Channels
 from labeldp.mechanisms.prior import PriorAware
 from labeldp.release.core import Release
-from labeldp.release.hashing import is_id
+from labeldp.release.hashing import as_id_text, is_id
 from labeldp.release.make import Observe
 from labeldp.release.origin import PriorOrigin, checksums, held_out, number
 from labeldp.release.probabilities import read_probabilities
@@ -73,7 +73,7 @@ class PublicPrior:
             ids = pa.array(ids) if not isinstance(ids, pa.Array) else ids
             if not is_id(ids.type) or ids.null_count:
                 raise InputError(f"the ids in {path} must be whole numbers or text, and none missing.")
-            ids = pc.cast(ids, pa.large_string())
+            ids = as_id_text(ids)
             if len(ids.unique()) != len(ids):
                 raise InputError(f"ids repeat in {path}: a row has one prior.")
         return cls(values, ids, about or {}, path)
@@ -112,7 +112,7 @@ class PublicPrior:
             count = len(batch.labels)
             chosen = np.arange(count) if selection is None else selection.among(batch.ids, row, count)
             if len(chosen):
-                ids = None if batch.ids is None else pc.cast(batch.ids.take(pa.array(chosen)), pa.large_string())
+                ids = None if batch.ids is None else as_id_text(batch.ids.take(pa.array(chosen)))
                 parts.append(choose(self.values[self._places(ids, chosen + row)], epsilon))
                 origin.note(chosen + row if ids is None else ids)
             row += count
@@ -199,7 +199,7 @@ class _Behind:
 
     def note(self, rows: Any) -> None:
         """These are released now: ids, or row numbers."""
-        rows = pa.array(rows).cast(pa.large_string())
+        rows = as_id_text(pa.array(rows))
         self._same_rows |= any(bool(pc.any(pc.is_in(rows, value_set=names)).as_py()) for names in self._names)
 
     def found(self) -> PriorOrigin:
@@ -222,4 +222,4 @@ class _Behind:
 
 def _names(release: Release) -> Any:
     ids = release.arrow_ids if release.arrow_ids is not None else pa.array(release.ids)
-    return ids.cast(pa.large_string())
+    return as_id_text(ids)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.errors import InputError
-from labeldp.release.hashing import IdHasher, is_id
+from labeldp.release.hashing import IdHasher, as_id_text, is_id, plain_ids
 from labeldp.release.tables import open_table
 
 Positions = npt.NDArray[np.intp]
@@ -91,11 +91,10 @@ class Named(Selection):
         except (pa.ArrowException, TypeError, ValueError):
             raise InputError("row ids are whole numbers or texts.") from None
         names = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
-        if pa.types.is_dictionary(names.type):
-            names = names.cast(names.type.value_type)
+        names = plain_ids(names)
         if len(names) == 0 or names.null_count or not is_id(names.type):
             raise InputError("row ids are whole numbers or texts, at least one, and none missing.")
-        return cls(names.cast(pa.large_string()).unique())
+        return cls(as_id_text(names).unique())
 
     @classmethod
     def read(cls, path: Path, id_column: str | None) -> Named:
@@ -113,11 +112,11 @@ class Named(Selection):
                 f"{path} has no column {id_column or 'id'!r} in its first line that names the rows to release. (Ids alone, one a line, "
                 "go into a .txt file.)"
             )
-        return cls.of(pa.chunked_array([batch.column(0) for batch in table.batches(names[:1])]))
+        return cls.of(pa.chunked_array([batch.column(0) for batch in table.batches(names[:1], ids=names[0])]))
 
     def among(self, ids: Any | None, first: int, count: int) -> Positions:
         """By id."""
-        found = pc.is_in(pc.cast(ids, pa.large_string()), value_set=self.ids)
+        found = pc.is_in(as_id_text(ids), value_set=self.ids)
         return np.flatnonzero(found.to_numpy(zero_copy_only=False))
 
     def check(self, found: int, count: int) -> None:

@@ -20,7 +20,7 @@ from labeldp.accounting.rows import RowIds, RowNumbers, Rows
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
-from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher, id_texts, is_id
+from labeldp.release.hashing import NO_IDS, ColumnHasher, HashSorter, IdHasher, id_texts, is_id, plain_ids
 from labeldp.release.place import explain, sync_folder
 from labeldp.release.rows import Selection, Span
 from labeldp.release.tables import Table, stated_planting
@@ -157,7 +157,7 @@ def _checked_ids(ids: Any, first_row: int) -> Any:
     if ids.null_count:
         raise InputError(f"row {first_row + pc.index(pc.is_null(ids), True).as_py()} has no id.")
     if not is_id(ids.type):
-        raise InputError(f"ids must be whole numbers or text; the id column holds {ids.type}.")
+        raise InputError(f"{NO_IDS}; the id column holds {ids.type}.")
     return ids
 
 
@@ -197,14 +197,12 @@ class TableSource(Source):
         public = [name for name in self.table.columns if name != self.label_column] if others else []
         row = 0
         for batch in self.table.batches(
-            list(dict.fromkeys([*used, *public])), missing_is_text=self.classes.names or ()
+            list(dict.fromkeys([*used, *public])), missing_is_text=self.classes.names or (), ids=self.id_column
         ):
             if batch.num_rows == 0:
                 continue
             labels = self.classes.encode(batch.column(self.label_column), row)
-            ids = batch.column(self.id_column) if self.id_column else None
-            if ids is not None and pa.types.is_dictionary(ids.type):
-                ids = ids.cast(ids.type.value_type)
+            ids = plain_ids(batch.column(self.id_column)) if self.id_column else None
             yield Batch(labels, ids, batch.select(public) if public else None)
             row += batch.num_rows
 
@@ -225,9 +223,9 @@ class ArraySource(Source):
         self._ids = None
         if ids is not None:
             try:
-                self._ids = pa.array(ids)
+                self._ids = plain_ids(pa.array(ids))
             except (pa.ArrowException, TypeError, ValueError):
-                raise InputError("ids must be a one-dimensional array of whole numbers or of text.") from None
+                raise InputError(f"{NO_IDS}, in a one-dimensional array.") from None
             if len(self._ids) != len(labels):
                 raise InputError(f"there are {len(labels):,} labels but {len(self._ids):,} ids.")
             self.id_column = "id"

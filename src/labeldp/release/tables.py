@@ -5,24 +5,26 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
 import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
+from labeldp.release.hashing import without_views
 from labeldp.release.place import explain, look_up
 
 _BATCH_BYTES = 32 << 20
 _MAX_BATCH_ROWS = 1 << 20
 _BLOCK_BYTES = 4 << 20
-_HEADER_BYTES = 1 << 20
+_HEADER_BYTES = 1 << 16  # read at first; more where the header is longer
 _COMPRESSED = (".gz", ".bz2", ".zst")
 # What an empty cell may look like in a CSV file.
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -37,8 +39,13 @@ class Table(ABC):
     length: int | None = None  # rows, where that is known before they are read
 
     @abstractmethod
-    def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
-        """Record batches with these columns; `missing_is_text` are words that do not mean an empty cell."""
+    def batches(
+        self, columns: Sequence[str], missing_is_text: Sequence[str] = (), ids: str | None = None
+    ) -> Iterator[Any]:
+        """Record batches with these columns; `missing_is_text` are words that do not mean an empty cell.
+
+        In the column `ids` no word does: somebody is called NA.
+        """
 
 
 def open_table(path: Path) -> Table:
@@ -111,16 +118,26 @@ class ParquetTable(Table):
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise InputError(f"{self.path} is not a whole Parquet file: damaged or cut short.") from None
 
-    def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
+    def batches(
+        self, columns: Sequence[str], missing_is_text: Sequence[str] = (), ids: str | None = None
+    ) -> Iterator[Any]:
         """Record batches of bounded size."""
         damaged = False
         with self._open() as file:
             try:
-                yield from file.iter_batches(batch_size=self._batch_rows, columns=list(columns), use_threads=False)
+                for batch in file.iter_batches(batch_size=self._batch_rows, columns=list(columns), use_threads=False):
+                    yield _usual_layout(batch)
             except (pa.ArrowException, OSError):
                 damaged = True
         if damaged:
             raise InputError(f"{self.path} is damaged: its columns cannot be read.")
+
+
+def _usual_layout(batch: Any) -> Any:
+    columns = [without_views(column) for column in batch.columns]
+    if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
+        return batch
+    return pa.record_batch(columns, names=batch.schema.names)
 
 
 class CSVTable(Table):
@@ -132,29 +149,41 @@ class CSVTable(Table):
         self.path = path
         header = self._read_header()
         if header is None:
-            raise InputError(f"{path} is not a CSV file in UTF-8 with a header line.")
+            raise InputError(f"{path} is not a CSV file in UTF-8 with a header line of at most 4 MB.")
         self.columns, self._delimiter, self._no_rows = header
         if len(set(self.columns)) != len(self.columns):
             raise InputError(f"{path} has two columns of the same name (is its first line a header?).")
 
-    def _read_header(self) -> tuple[tuple[str, ...], str, bool] | None:
-        """The columns, the delimiter, and whether nothing follows. None on any error: its message might quote a cell."""
+    def _read_header(self) -> _Header | None:
+        """None on any error: its message might quote a cell."""
+        start, header = b"", None
         try:
             with self._stream() as stream:
-                start = codecs.getincrementaldecoder("utf-8-sig")().decode(bytes(stream.read(_HEADER_BYTES)))
-            first_line = re.split(r"[\r\n]", re.sub(r'"[^"]*"?', "", start), maxsplit=1)[0]
-            delimiter = max(",;\t|", key=first_line.count)
-            columns = tuple(next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)))
+                while header is None and len(start) < _BLOCK_BYTES:
+                    more = stream.read(max(_HEADER_BYTES, len(start)))
+                    start += more
+                    header = _first_record(start, ended=not more)
         except (UnicodeDecodeError, StopIteration, csv.Error, pa.ArrowException, OSError):
             return None
-        nothing_follows = not start[start.find(first_line) + len(first_line) :].strip("\r\n") and '"' not in start
-        return columns, delimiter, nothing_follows
+        return header
 
     def _stream(self) -> Any:
         return pa.input_stream(os.fspath(self.path), compression="detect")
 
-    def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
+    def batches(
+        self, columns: Sequence[str], missing_is_text: Sequence[str] = (), ids: str | None = None
+    ) -> Iterator[Any]:
         """Record batches of text columns."""
+        literal: Iterator[Any] | None = None
+        for number, batch in enumerate(self._batches(columns, missing_is_text)):
+            if ids is not None and literal is None and batch.column(ids).null_count:
+                # Arrow knows words for nothing in all columns or in none: ids are read once more, in the same batches.
+                literal = itertools.islice(self._batches([ids], [word for word in _MISSING if word]), number, None)
+            if ids is not None and literal is not None:
+                batch = batch.set_column(batch.schema.get_field_index(ids), ids, next(literal).column(0))
+            yield batch
+
+    def _batches(self, columns: Sequence[str], missing_is_text: Sequence[str]) -> Iterator[Any]:
         if self._no_rows:
             return
         wrong: list[int] = []
@@ -198,6 +227,23 @@ class CSVTable(Table):
             )
         if quotes % 2:
             raise InputError(f"{self.path} has a quoted cell that never ends, and swallows the rows behind it.")
+
+
+_Header: TypeAlias = tuple[tuple[str, ...], str, bool]  # the columns, the delimiter, and whether nothing follows
+
+
+def _first_record(start: bytes, *, ended: bool) -> _Header | None:
+    """The header, from the beginning of a file (all of it, if that has `ended`); None if more of it is needed."""
+    text = codecs.getincrementaldecoder("utf-8-sig")().decode(start, ended)
+    first_line = re.split(r"[\r\n]", re.sub(r'"[^"]*"?', "", text), maxsplit=1)[0]
+    delimiter = max(",;\t|", key=first_line.count)
+    lines = io.StringIO(text, newline="")
+    columns = tuple(next(csv.reader(lines, delimiter=delimiter)))
+    rest = lines.read()
+    nothing_follows = not rest.strip("\r\n")
+    if nothing_follows and not ended:  # the line may go on
+        return None
+    return columns, delimiter, nothing_follows and text.count('"') % 2 == 0
 
 
 class _QuoteCounter(io.RawIOBase):
