@@ -372,3 +372,43 @@ def test_kinds_of_tables(tmp_path):
         open_table(write(tmp_path, text(), "labels.json"))
     with pytest.raises(InputError, match="is empty"):
         open_table(write(tmp_path, b"", "empty.csv"))
+
+
+# ── CSV without a header ──
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        ("u17,SECRET,3.5", "its 3 cells: text, text, number"),
+        ("u17,,SECRET", "its 3 cells: text, nothing, text"),
+        ("1;SECRET;-2e3;7", "its 4 cells: number, text, number, number"),
+        ("1,1,0", "its 3 cells: number, number, number"),  # two columns of one name
+        (",".join(["SECRET", *map(str, range(5, 25))]), "its 21 cells: text, number, number, number, number, number"),
+    ],
+)
+def test_a_first_line_of_data_is_recognised_and_not_shown(tmp_path, line, kinds):
+    """The file has labels: its cells are not quoted, since errors are pasted into tickets."""
+    path = write(tmp_path, f"{line}\n{line}\n")
+    with pytest.raises(InputError, match="looks like data, not like a header") as caught:
+        source(path, label="bought", id_column="id")
+    assert kinds in str(caught.value)
+    assert "SECRET" not in str(caught.value)
+    assert "-2e3" not in str(caught.value)
+
+
+@pytest.mark.parametrize("header", ["id,lable", "0,1,2", "2019,2020", "year,2019", "id,label "])
+def test_a_header_is_not_taken_for_data_where_its_names_are_asked_for(tmp_path, header):
+    path = write(tmp_path, f"{header}\n" + ",".join("0" * len(header.split(","))) + "\n")
+    label = header.split(",")[1]
+    assert codes(path, label=label) == [0]
+
+
+def test_a_misspelt_column_is_not_called_missing_data(tmp_path):
+    for header in ("id,lable", "0,1", "2019,2020"):
+        with pytest.raises(
+            InputError, match=r"has no column 'bought' in its first line; `head -n 1 .*` shows what it has"
+        ):
+            source(write(tmp_path, f"{header}\n1,1\n"), label="bought")
+    with pytest.raises(InputError, match="Did you mean 'Bought '"):
+        source(write(tmp_path, "Bought ,1\n1,1\n"), label="bought")

@@ -189,9 +189,7 @@ def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> 
     if unknown is not None:
         # A CSV file without a header has a label in its first line; one that has a column as named has a header.
         if not table.columns_are_public and not any(name in table.columns for name in named):
-            alike = [name for name in table.columns if name.strip().casefold() == unknown.strip().casefold()]
-            hint = f"did you mean {alike[0]!r}?" if alike else f"`head -n 1 {table.path}` shows what it has."
-            raise InputError(f"{table.path} has no column {unknown!r} in its first line; {hint}")
+            raise table.lacks(unknown, holds_labels=bool(labels))
         no_label = " If it has no secret column, say --no-label." if unknown in labels else ""
         raise InputError(
             f"{table.path} has no column {unknown!r}; its columns are {', '.join(table.columns)}.{no_label}"

@@ -143,7 +143,10 @@ def _from_numpy(path: Path) -> npt.NDArray[Any]:
 def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[str, ...]]:
     table = open_table(path)
     if id_column is not None and id_column not in table.columns:
-        raise InputError(f"{path} has no column {id_column!r}; its columns are {', '.join(table.columns[:12])}.")
+        raise table.lacks(id_column, holds_labels=False)
+    if id_column is None and table.looks_headless(all_cells=True) and any(table.columns):
+        # Read as a header, it would be one row less, and every row would be joined to the next one's label.
+        raise InputError(f"{path} has no header: {table.headless(holds_labels=False)}")
     names = [name for name in table.columns if name != id_column]
     index = next((name for name in names if name in _INDEX), None)
     if index is not None:

@@ -174,12 +174,7 @@ class TableSource(Source):
     def __init__(self, table: Table, label: str, classes: Classes, id_column: str | None = None) -> None:
         for name in (label, id_column):
             if name is not None and name not in table.columns:
-                if not table.columns_are_public:
-                    alike = [c for c in table.columns if c.strip().lower() == name.strip().lower()]
-                    hint = f" Did you mean {alike[0]!r}?" if alike else ""
-                    raise InputError(f"{table.path} has no column {name!r} in its first line.{hint}")
-                shown = ", ".join(table.columns[:12]) + (", …" if len(table.columns) > 12 else "")
-                raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}.")
+                raise table.lacks(name)
         if label == id_column:
             raise InputError(f"{label!r} cannot be the label and the id at once: ids are public.")
         self.table, self.classes, self.label_column, self.id_column = table, classes, label, id_column

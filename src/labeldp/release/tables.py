@@ -38,6 +38,33 @@ class Table(ABC):
     columns_are_public: bool  # whether an error may list them: a CSV file without a header has labels there
     length: int | None = None  # rows, where that is known before they are read
 
+    def lacks(self, name: str, *, holds_labels: bool = True) -> InputError:
+        """There is no column of this name. What the file has instead is said where no cell of a label can be among it."""
+        if self.columns_are_public:
+            shown = ", ".join(self.columns[:12]) + (", …" if len(self.columns) > 12 else "")
+            return InputError(f"{self.path} has no column {name!r}; its columns are {shown}.")
+        alike = [column for column in self.columns if column.strip().casefold() == name.strip().casefold()]
+        if alike:
+            return InputError(f"{self.path} has no column {name!r} in its first line. Did you mean {alike[0]!r}?")
+        if self.looks_headless():
+            return InputError(f"{self.path} has no column {name!r}: {self.headless(holds_labels=holds_labels)}")
+        hint = f"`head -n 1 {self.path}` shows what it has" if holds_labels else f"that is {_quoted(self.columns)}"
+        return InputError(f"{self.path} has no column {name!r} in its first line; {hint}.")
+
+    def looks_headless(self, *, all_cells: bool = False) -> bool:
+        """Whether the first line looks like data: a number, or nothing, stands where a name should, in one cell or in `all_cells`."""
+        numbers = [kind != "text" for kind in map(_kind, self.columns)]
+        return not self.columns_are_public and not _counts(self.columns) and (all if all_cells else any)(numbers)
+
+    def headless(self, *, holds_labels: bool) -> str:
+        """Say so, with the kinds of its cells; the cells themselves only where none can be a label: people paste errors into tickets."""
+        kinds = [_kind(cell) for cell in self.columns]
+        many = ", …" if len(kinds) > 12 else ""
+        shown = f"its {len(kinds)} cells: {', '.join(kinds[:12])}{many}" if holds_labels else _quoted(self.columns)
+        return (
+            f"its first line looks like data, not like a header ({shown}). Put a line with the columns' names in front."
+        )
+
     @abstractmethod
     def batches(
         self, columns: Sequence[str], missing_is_text: Sequence[str] = (), ids: str | None = None
@@ -58,7 +85,9 @@ def open_table(path: Path) -> Table:
     if status is None:
         raise InputError(f"there is no file {path}.")
     if path.is_dir():
-        raise InputError(f"{path} is a directory; name a Parquet or CSV file.")
+        raise InputError(
+            f"{path} is a directory; name one Parquet or CSV file. (Directories of them are not read yet.)"
+        )
     try:
         with path.open("rb") as file:
             head = file.read(4)
@@ -152,6 +181,8 @@ class CSVTable(Table):
             raise InputError(f"{path} is not a CSV file in UTF-8 with a header line of at most 4 MB.")
         self.columns, self._delimiter, self._no_rows = header
         if len(set(self.columns)) != len(self.columns):
+            if self.looks_headless():
+                raise InputError(f"{path} has two columns of the same name: {self.headless(holds_labels=True)}")
             raise InputError(f"{path} has two columns of the same name (is its first line a header?).")
 
     def _read_header(self) -> _Header | None:
@@ -244,6 +275,29 @@ def _first_record(start: bytes, *, ended: bool) -> _Header | None:
     if nothing_follows and not ended:  # the line may go on
         return None
     return columns, delimiter, nothing_follows and text.count('"') % 2 == 0
+
+
+def _kind(cell: str) -> str:
+    """What a cell looks like."""
+    if cell.strip() in _MISSING:
+        return "nothing"
+    try:
+        float(cell)
+    except ValueError:
+        return "text"
+    return "number"
+
+
+def _counts(cells: Sequence[str]) -> bool:
+    """Whether these are numbers in a row, which pandas writes over columns without names, and people over years."""
+    whole = all(cell.isascii() and cell.isdigit() for cell in cells)
+    return whole and [int(cell) for cell in cells] == [int(cells[0]) + i for i in range(len(cells))]
+
+
+def _quoted(cells: Sequence[str]) -> str:
+    """The cells of a line, for people: not too many, none too long, none that would not print."""
+    shown = [cell if len(cell) <= 20 else f"{cell[:19]}…" for cell in cells[:12]]
+    return repr(", ".join(shown) + (", …" if len(cells) > 12 else ""))
 
 
 class _QuoteCounter(io.RawIOBase):
