@@ -36,6 +36,37 @@ def test_training_says_what_to_install():
     assert 'pip install "labeldp[train]"' in out
 
 
+TRAINING = (
+    "train --dataset digits --epsilon 1 --out run",
+    "train --release r.parquet --features x.parquet --out run",
+    "predict run --features x.parquet --out scores.parquet",
+    "evaluate run --release r.parquet --features x.parquet",
+    "audit-repeat --dataset digits --epsilon 1 --out run",
+    "pate run --dataset digits --out run",
+)
+
+
+@pytest.mark.parametrize("gone", ["torch", "safetensors"])
+def test_every_command_that_trains_says_what_to_install(gone, tmp_path, monkeypatch):
+    """In one process in which the library cannot be imported; and before a label is released."""
+    monkeypatch.chdir(tmp_path)
+    said = python(
+        f"import sys; sys.modules[{gone!r}] = None\n"
+        "from labeldp.cli import main\n"
+        "sys.stderr = sys.stdout\n"
+        f"for command in {TRAINING!r}:\n"
+        "    sys.argv = ['labeldp', *command.split()]\n"
+        "    try: main()\n"
+        "    except SystemExit as end: print(end.code)\n"
+    ).splitlines()
+    assert said[1::2] == ["2"] * len(TRAINING)
+    for sentence in said[::2]:
+        assert sentence.startswith("error: ")
+        assert gone in sentence
+        assert 'pip install "labeldp[train]"' in sentence
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("module", ["labeldp", "labeldp.cli"])
 def test_nothing_heavy_is_loaded_before_it_is_used(module):
     loaded = python(f"import sys, {module}; print(*sys.modules)").split()

@@ -2,6 +2,7 @@
 
 import datetime
 import gzip
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -122,7 +123,17 @@ IDS = {
     ),
     "missing in parquet": ({"label": [0, 1, 0], "id": ["a", "b", None]}, ["row 2 has no id"]),
     "floats": ({"label": [0, 1], "id": [1.0, 2.0]}, ["ids must be whole numbers or text", "double"]),
-    "dates": ({"label": [0, 1], "id": [datetime.date(2000, 1, 1)] * 2}, ["ids must be whole numbers or text"]),
+    "dates": ({"label": [0, 1], "id": [datetime.date(2000, 1, 1)] * 2}, ["row 1 has the same id as row 0"]),
+    "decimals": (
+        {"label": [0, 1], "id": pa.array([Decimal("1.50"), Decimal("1.5")])},
+        ["row 1 has the same id as row 0"],
+    ),
+    "times of the day": (
+        {"label": [0, 1], "id": [datetime.time(1), datetime.time(2)]},
+        ["ids must be whole numbers or"],
+    ),
+    "missing where somebody is called NA": ("label,id\n0,NA\n1,\n0,c\n", ["row 1 has no id"]),
+    "NA twice": ("label,id\n0,NA\n1,b\n0,NA\n", ["row 2 has the same id as row 0"]),
 }
 
 

@@ -5,6 +5,7 @@ import datetime as dt
 import json
 import statistics
 import tempfile
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -242,12 +243,12 @@ def test_a_misspelt_label_is_refused_and_columns_are_listed(tmp_path):
         fit_parquet(tmp_path, {"a": [1, 2], "y": [1, 2]}, labels=["z"])
     with pytest.raises(InputError, match="no column 'z'; its columns are a, y"):
         fit_csv(tmp_path, "a,y\n1,2\n", labels=["z"], id_column="a")
-    with pytest.raises(InputError, match="did you mean 'y'"):
+    with pytest.raises(InputError, match="Did you mean 'y'"):
         fit_csv(tmp_path, "a,y\n1,2\n", labels=["Y"])
 
 
 def test_the_first_line_of_a_csv_without_a_header_is_not_quoted(tmp_path):
-    with pytest.raises(InputError, match="in its first line") as caught:
+    with pytest.raises(InputError, match="its first line looks like data") as caught:
         fit_csv(tmp_path, f"v1,17,{SECRET}\nv2,18,{SECRET}\n", labels=["bought"], id_column="visit")
     assert SECRET not in str(caught.value)
 
@@ -461,3 +462,28 @@ def test_nothing_is_left_behind_when_a_later_batch_is_bad(tmp_path, monkeypatch)
     with pytest.raises(InputError, match="row 1 "):
         encoding.write(tmp_path / "later.csv", tmp_path / "out.parquet")
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["in.csv", "later.csv"]
+
+
+def test_every_type_that_arrow_reads(tmp_path):
+    """Decimals are numbers, dates and times days, UUIDs text in their usual form."""
+    uuids = pa.array([bytes(15) + b"\1", bytes(15) + b"\2", None], pa.binary(16))
+    table = {
+        "decimal": pa.array([Decimal("0.5"), None, Decimal("2.25")], pa.decimal128(20, 4)),
+        "date": pa.array([dt.date(1970, 1, 2), dt.date(1970, 1, 3), None]),
+        "time": pa.array([dt.datetime(1970, 1, 1, 12), None, dt.datetime(1970, 1, 2)], pa.timestamp("ms", "UTC")),
+        "uuid": uuids,
+        "y": [1, 2, 3],
+    }
+    if hasattr(pa, "uuid"):
+        table["named"] = pa.ExtensionArray.from_storage(pa.uuid(), uuids)
+        table["view"] = pa.array(["a", None, "b"], pa.string_view())
+    encoding = fit_parquet(tmp_path, table)
+    found = encoded(encoding, tmp_path / "in.parquet")
+    assert found["decimal"] == [0.5, 1.375, 2.25]
+    assert found["date"] == [1, 2, 1.5]
+    assert found["time"] == [0.5, 0.75, 1]
+    for name in ("uuid", "named")[: 1 + hasattr(pa, "uuid")]:
+        assert found[f"{name}=00000000-0000-0000-0000-000000000001"] == [1, 0, 0]
+        assert found[f"{name} is missing"] == [0, 0, 1]
+    if "view" in table:
+        assert (found["view=a"], found["view is missing"]) == ([1, 0, 0], [0, 1, 0])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.release import hashing
 from labeldp.release.hashing import ColumnHasher, HashSorter, IdHasher
+from labeldp.release.ids import as_id_text, is_id, plain_ids, without_views
 
 KEY, OTHER_KEY = b"k" * 32, b"q" * 32
 
@@ -279,3 +280,91 @@ def test_files_are_private_and_runs_are_removed(tmp_path):
     sort(tmp_path / "ids.u64", [[3, 1], [2]])
     assert [p.name for p in tmp_path.iterdir()] == ["ids.u64"]
     assert (tmp_path / "ids.u64").stat().st_mode & 0o777 == 0o600
+
+
+# ── what names rows, as text ──
+
+
+def texts(values, kind=None):
+    array = pa.array(values, kind)
+    assert is_id(array.type)
+    found = as_id_text(array)
+    assert found.type == pa.large_string()
+    assert as_id_text(pa.chunked_array([array[:1], array[1:]])).to_pylist() == found.to_pylist()
+    assert plain_ids(array).type in (array.type, pa.large_string())
+    return found.to_pylist()
+
+
+def test_whole_numbers_and_texts():
+    assert texts([1, None, -7]) == ["1", None, "-7"]
+    assert texts([2**64 - 1], pa.uint64()) == ["18446744073709551615"]
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        assert texts(["007", None, "é, and more than twelve bytes"], kind) == [
+            "007",
+            None,
+            "é, and more than twelve bytes",
+        ]
+
+
+@given(st.lists(st.none() | st.uuids(), max_size=5), st.booleans())
+def test_uuids(values, named):
+    array = pa.array([None if one is None else one.bytes for one in values], pa.binary(16))
+    if named and hasattr(pa, "uuid"):
+        array = pa.ExtensionArray.from_storage(pa.uuid(), array)
+    assert is_id(array.type)
+    assert as_id_text(array).to_pylist() == [None if one is None else str(one) for one in values]
+    assert as_id_text(array[1:]).to_pylist() == [None if one is None else str(one) for one in values[1:]]
+
+
+@given(st.decimals(-(10**12), 10**12, places=8), st.integers(8, 20), st.sampled_from([pa.decimal128, pa.decimal256]))
+def test_decimals_in_full(value, scale, kind):
+    (text,) = texts([value], kind(38, scale))
+    assert decimal.Decimal(text) == value
+    assert "E" not in text.upper()
+    assert not ("." in text and text.endswith(("0", ".")))
+    assert (text,) == tuple(texts([value], kind(37, scale + 1)))  # the same value in another type
+
+
+def test_decimals_that_are_whole_numbers():
+    assert texts([decimal.Decimal(42), None], pa.decimal128(38, 0)) == ["42", None]
+    assert texts([decimal.Decimal("42.00"), decimal.Decimal("-0.00")]) == ["42", "0"]
+    assert texts([decimal.Decimal(1200)], pa.decimal128(3, -2)) == ["1200"]
+    assert texts([decimal.Decimal(100)], pa.decimal256(50, 2)) == ["100"]
+
+
+def test_dates():
+    for kind in (pa.date32(), pa.date64()):
+        assert texts([datetime.date(2024, 2, 9), None], kind) == ["2024-02-09", None]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times(unit):
+    at = datetime.datetime(2024, 2, 9, 10, 20, 30)
+    assert texts([at, None], pa.timestamp(unit)) == ["2024-02-09T10:20:30", None]
+    there = pa.array([at], pa.timestamp(unit, "Europe/Paris"))  # `at` in UTC, shown in another zone
+    assert as_id_text(there).to_pylist() == texts([at], pa.timestamp(unit, "UTC")) == ["2024-02-09T10:20:30Z"]
+    if unit != "s":
+        assert texts([at.replace(microsecond=120_000)], pa.timestamp(unit)) == ["2024-02-09T10:20:30.12"]
+
+
+def test_times_beyond_all_calendars_have_a_text_too():
+    for unit in ("s", "ms", "us", "ns"):
+        odd = as_id_text(pa.array([-(2**62), 2**62], pa.int64()).view(pa.timestamp(unit))).to_pylist()
+        assert len(set(odd)) == 2
+
+
+def test_what_cannot_name_rows():
+    for array in (
+        pa.array([1.5]),
+        pa.array([b"x"]),
+        pa.array([b"abc"], pa.binary(3)),
+        pa.array([[1]]),
+        pa.array([True]),
+    ):
+        assert not is_id(array.type)
+        assert plain_ids(array) is array
+
+
+def test_views_are_only_another_layout():
+    assert without_views(pa.array(["a", None], pa.string_view())).equals(pa.array(["a", None], pa.large_string()))
+    assert without_views(pa.array([b"a"], pa.binary_view())).equals(pa.array([b"a"], pa.large_binary()))

@@ -79,6 +79,23 @@ def test_resumed_is_as_if_never_interrupted(tmp_path):
     assert second.flop == whole.flop
 
 
+def test_equal_runs_leave_equal_bytes(tmp_path):
+    """The library writes a file's description in any order: by chance alone ten files would be equal once in 500 times."""
+    features, _, evidence = blobs(400)
+    files = set()
+    for _ in range(10):
+        made = trainer("mlp", average=0.9, epochs=1)
+        made.prepare(features)
+        list(made.fit(features, np.arange(400), evidence))
+        made.save(tmp_path / "model.safetensors")
+        files.add((tmp_path / "model.safetensors").read_bytes())
+    assert len(files) == 1
+    fresh = trainer("mlp", average=0.9, epochs=1)
+    fresh.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(fresh.probabilities(features), made.probabilities(features))
+    assert (fresh.epoch, fresh.flop) == (1, made.flop)
+
+
 def test_a_foreign_checkpoint_is_refused(tmp_path):
     made = trainer("mlp")
     made.save(tmp_path / "mlp.safetensors")

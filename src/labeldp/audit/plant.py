@@ -17,7 +17,7 @@ from labeldp.audit.canaries import Canaries
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError
 from labeldp.release.classes import Classes
-from labeldp.release.ids import is_id
+from labeldp.release.ids import NO_IDS, is_id
 from labeldp.release.place import look_up, place_file
 from labeldp.release.source import TableSource
 from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
@@ -116,7 +116,7 @@ def plant_file(
         canaries = replace(canaries, ids=_plain_ids(names))
     name = data_set or stated or Path(bare_name(labels)).stem
     canaries = canaries.planted_in(name, rows)
-    planted = _planted(table, label, classes, canaries, _label_values(table, label, classes))
+    planted = _planted(source, canaries, _label_values(table, label, classes))
     canaries.save(secret)  # first: a planted file of which nobody knows what was planted would be a damaged one
     try:
         place_file(out, lambda file: _write(file, planted, canaries), private=True)
@@ -131,7 +131,7 @@ def _checked_ids(ids: Any) -> Any:
     if ids.null_count:
         raise InputError(f"row {pc.index(pc.is_null(ids), True).as_py()} has no id.")
     if not is_id(ids.type):
-        raise InputError(f"ids must be whole numbers or text; the id column holds {ids.type}.")
+        raise InputError(f"{NO_IDS}; the id column holds {ids.type}.")
     if pc.count_distinct(ids).as_py() != len(ids):
         codes = ids.combine_chunks().dictionary_encode().indices.to_numpy()
         first = np.full(len(ids), -1)
@@ -161,11 +161,13 @@ def _label_values(table: Table, label: str, classes: Classes) -> Any:
     raise InputError(f"the label column holds {kind}, which has no value for some of the declared classes.")
 
 
-def _planted(table: Table, label: str, classes: Classes, canaries: Canaries, values: Any) -> Iterator[Any]:
+def _planted(source: TableSource, canaries: Canaries, values: Any) -> Iterator[Any]:
     """The table's batches, labels replaced by their class's value."""
+    table, label = source.table, source.label_column
+    assert label is not None
     place = table.columns.index(label)
     first = 0
-    for batch in table.batches(table.columns, missing_is_text=classes.names or ()):
+    for batch in table.batches(table.columns, missing_is_text=source.classes.names or (), ids=source.id_column):
         inside = (canaries.rows >= first) & (canaries.rows < first + batch.num_rows)
         mask = np.zeros(batch.num_rows, dtype=bool)
         mask[canaries.rows[inside] - first] = True

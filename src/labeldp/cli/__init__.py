@@ -41,7 +41,8 @@ _STREAMS = (
     "(NO_COLOR is respected): into a pipe or a file go plain lines, whole."
 )
 
-_EXTRAS = ("torch", "safetensors", "PIL", "sklearn")
+# What each library comes with, where it does not come with labeldp itself.
+_EXTRAS = {"torch": "train", "safetensors": "train", "PIL": "train", "sklearn": "sklearn"}
 
 
 class _ReaderGoneError(Exception):
@@ -148,9 +149,11 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         sys.exit(141)
     except ImportError as error:
-        if error.name not in _EXTRAS and "pip install" not in str(error):
+        extra = _EXTRAS.get((error.name or "").split(".")[0])
+        if extra is None and "pip install" not in str(error):
             raise
-        typer.echo(f"error: {error}", err=True)
+        missing = f'this command needs {error.name}, which is not installed: pip install "labeldp[{extra}]"'
+        typer.echo(f"error: {missing if extra else error}", err=True)
         sys.exit(2)
     except Exception as error:
         if os.environ.get("LABELDP_DEBUG"):

@@ -12,7 +12,7 @@ from labeldp.cli.output import guarantee_text, print_facts, print_json
 from labeldp.wording import upward
 
 if TYPE_CHECKING:
-    from labeldp.release import Release
+    from labeldp.release.core import Description
     from labeldp.release.origin import PriorOrigin
 
 
@@ -22,9 +22,9 @@ def command(
 ) -> None:
     """Check a release file and show what made it. The certificate is computed from the mechanism it names."""
     from labeldp.accounting.statement import promise_text
-    from labeldp.release import Release
+    from labeldp.release.core import Description
 
-    loaded = Release.load(release)
+    loaded = Description.read(release)
     summary = loaded.to_json()
     if json:
         print_json(summary)
@@ -70,13 +70,13 @@ def _behind(origin: PriorOrigin) -> str:
     return f"{said}; what its owner had released of this data set's ids before: {paid} ({how})"
 
 
-def _carries(release: Release) -> str:
+def _carries(release: Description) -> str:
     from labeldp.mechanisms import PateAnswers, PriorAware, Selected
 
-    if isinstance(release.mechanism, PateAnswers):
+    if isinstance(release.mechanism, PateAnswers) and release.observations is not None:
         asked, answered = release.mechanism.counts(release.observations)
         return f"{answered:,} answers to {asked:,} questions"
-    if isinstance(release.mechanism, Selected):
+    if isinstance(release.mechanism, Selected) and release.observations is not None:
         told = release.mechanism.informative(release.observations)
         return f"{int(told.sum()):,} rows by candidate {release.mechanism.winner(release.observations)}; the others scored, and say nothing"
     if isinstance(release.mechanism, PriorAware):

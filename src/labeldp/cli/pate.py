@@ -410,8 +410,7 @@ def account(
 def _release(stages: Stages, mechanism: PateAnswers, holdout_epsilon: float | None, papers: Papers) -> Any:
     if holdout_epsilon is not None:
         stages.hold_out(holdout_epsilon, papers.ledger, papers.entropy)
-    made = stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
-    return made
+    return stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
 
 
 def _released(stages: Stages, made: Any) -> dict[str, Any]:

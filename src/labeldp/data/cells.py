@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
+from labeldp.release.ids import as_id_text, is_id
 from labeldp.release.tables import ParquetTable, Table
 
 NUMBER, DATE, TEXT = "number", "date", "text"
@@ -88,19 +89,20 @@ def _kind_of_type(kind: Any) -> str:
         return NUMBER
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return DATE
-    return TEXT if _is_text(kind) or pa.types.is_null(kind) else str(kind)
+    # What else can name rows is text, or becomes it: UUIDs.
+    return TEXT if is_id(kind) or pa.types.is_null(kind) else str(kind)
 
 
 def _is_text(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def clean(column: Any, *, csv: bool) -> Any:
     """Plain cells. Of a CSV file, without the spaces around them, and null where a word says that nothing is there."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if _is_text(column.type) or pa.types.is_null(column.type):
-        column = column.cast(pa.string())
+    if _kind_of_type(column.type) == TEXT:
+        column = column.cast(pa.string()) if pa.types.is_null(column.type) else as_id_text(column).cast(pa.string())
     if not csv:
         return column
     trimmed = pc.utf8_trim_whitespace(column)

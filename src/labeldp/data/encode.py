@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from labeldp.data.cells import TEXT, clean, read_cells, rows_at_once
 from labeldp.data.columns import Column, fitted_columns
 from labeldp.errors import InputError
-from labeldp.release.ids import is_id
+from labeldp.release.ids import NO_IDS, is_id, plain_ids
 from labeldp.release.place import look_up, place_file
 from labeldp.release.tables import ParquetTable, Table, open_table
 
@@ -189,9 +189,7 @@ def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> 
     if unknown is not None:
         # A CSV file without a header has a label in its first line; one that has a column as named has a header.
         if not table.columns_are_public and not any(name in table.columns for name in named):
-            alike = [name for name in table.columns if name.strip().casefold() == unknown.strip().casefold()]
-            hint = f"did you mean {alike[0]!r}?" if alike else f"`head -n 1 {table.path}` shows what it has."
-            raise InputError(f"{table.path} has no column {unknown!r} in its first line; {hint}")
+            raise table.lacks(unknown, holds_labels=bool(labels))
         no_label = " If it has no secret column, say --no-label." if unknown in labels else ""
         raise InputError(
             f"{table.path} has no column {unknown!r}; its columns are {', '.join(table.columns)}.{no_label}"
@@ -202,10 +200,9 @@ def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> 
 
 def _ids(cells: Any, path: Path, first_row: int) -> Any:
     """Ids as they are; none may be missing."""
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.cast(cells.type.value_type)
+    cells = plain_ids(cells)
     if not is_id(cells.type):
-        raise InputError(f"ids must be whole numbers or text; the id column of {path} holds {cells.type}.")
+        raise InputError(f"{NO_IDS}; the id column of {path} holds {cells.type}.")
     nothing = pc.is_null(cells) if pa.types.is_integer(cells.type) else pc.fill_null(pc.equal(cells, ""), True)
     if pc.any(nothing).as_py():
         raise InputError(f"row {first_row + pc.index(nothing, True).as_py()} of {path} has no id.")

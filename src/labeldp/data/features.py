@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from labeldp.data.folder import folder_of_class, read_folder
 from labeldp.errors import InputError
+from labeldp.release.ids import NO_IDS, is_id, plain_ids
 from labeldp.release.tables import CSVTable, open_table
 
 
@@ -133,7 +134,10 @@ def _from_numpy(path: Path) -> npt.NDArray[Any]:
 def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[str, ...]]:
     table = open_table(path)
     if id_column is not None and id_column not in table.columns:
-        raise InputError(f"{path} has no column {id_column!r}; its columns are {', '.join(table.columns[:12])}.")
+        raise table.lacks(id_column, holds_labels=False)
+    if id_column is None and table.looks_headless(all_cells=True) and any(table.columns):
+        # Read as a header, it would be one row less, and every row would be joined to the next one's label.
+        raise InputError(f"{path} has no header: {table.headless(holds_labels=False)}")
     names = [name for name in table.columns if name != id_column]
     index = next((name for name in names if name in _INDEX), None)
     if index is not None:
@@ -142,15 +146,25 @@ def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], np
             "with index=False, or name the column with --id."
         )
     wanted = names if id_column is None else [*names, id_column]
-    blocks, ids = [], []
-    for batch in table.batches(wanted):
+    blocks: list[npt.NDArray[np.float32]] = []
+    ids: list[npt.NDArray[Any]] = []
+    for batch in table.batches(wanted, ids=id_column):
         blocks.append(_numbers(path, batch, names, text=isinstance(table, CSVTable)))
         if id_column is not None:
-            ids.append(batch.column(id_column).to_numpy(zero_copy_only=False))
+            ids.append(_ids(path, batch.column(id_column), sum(len(part) for part in ids)))
     if not blocks:
         raise InputError(f"{path} has no rows.")
     values = np.concatenate(blocks)
     return values, np.concatenate(ids) if ids else np.arange(len(values)), tuple(names)
+
+
+def _ids(path: Path, column: Any, first_row: int) -> npt.NDArray[Any]:
+    names = plain_ids(column)
+    if not is_id(names.type):
+        raise InputError(f"{NO_IDS}; the id column of {path} holds {names.type}.")
+    if names.null_count:
+        raise InputError(f"row {first_row + pc.index(pc.is_null(names), True).as_py()} of {path} has no id.")
+    return np.asarray(names.to_numpy(zero_copy_only=False))
 
 
 def _numbers(path: Path, batch: Any, names: list[str], *, text: bool) -> npt.NDArray[np.float32]:

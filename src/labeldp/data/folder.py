@@ -33,7 +33,10 @@ def read_folder(folder: Path, image_size: int | None = None) -> tuple[npt.NDArra
         raise InputError(f"the image size must be from 1 to {_MAX_SIZE} pixels; got {image_size}.")
     names = tuple(sorted(_names(folder)))
     if not names:
-        raise InputError(f"there are no images in {folder} ({', '.join(ENDINGS)}).")
+        tables = (
+            " Directories of Parquet files are not read yet: name one file." if any(folder.glob("*.parquet")) else ""
+        )
+        raise InputError(f"there are no images in {folder} ({', '.join(ENDINGS)}).{tables}")
     (width, height), grey = _common(folder, names, image_size)
     pixels = np.empty((len(names), 1 if grey else 3, height, width), np.uint8)
     for row, name in enumerate(names):

@@ -61,7 +61,7 @@ def _column(path: Path, features: Features, label: str | None, id_column: str | 
         return [value for batch in table.batches([name]) for value in batch.column(name).to_pylist()]
     if id_column not in table.columns:
         raise InputError(f"{path} has no column {id_column!r}.")
-    read = pa.Table.from_batches(list(table.batches([id_column, name])))
+    read = pa.Table.from_batches(list(table.batches([id_column, name], ids=id_column)))
     places = find(features.ids, read.column(id_column), str(path), whose="of the test features")
     if (places < 0).any():
         raise InputError(

@@ -78,6 +78,7 @@ class Mechanism(ABC):
     trust: ClassVar[str] = "local"  # who must be trusted: with "central", a place that sees features and labels
     can_judge: ClassVar[bool] = True  # whether it has moments, so that held-out rows estimate accuracy
     one_class: ClassVar[bool] = False  # an observation is one class number; otherwise it is a row of bytes
+    valid_as_a_whole: ClassVar[bool] = False  # some rows of a release can be valid although all of them are not
     num_classes: int
 
     # ── the promise ──
@@ -146,7 +147,7 @@ class Mechanism(ABC):
         """The width of one observation."""
 
     def valid(self, observations: Observations) -> bool:
-        """Whether this mechanism could have emitted every one of these."""
+        """Whether this mechanism could have emitted every one of these; where it is `valid_as_a_whole`, all of them together."""
         return True
 
     def informative(self, observations: Observations) -> npt.NDArray[np.bool_]:

@@ -16,6 +16,7 @@ class Parts(Mechanism):
 
     parts: tuple[Mechanism, ...]
     first_part: ClassVar[int] = 0
+    valid_as_a_whole: ClassVar[bool] = True
 
     @property
     def observation_bytes(self) -> int:

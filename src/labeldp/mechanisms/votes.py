@@ -94,6 +94,7 @@ class PateAnswers(Mechanism):
     sanitising: Sanitising | None = None  # also publish a data-dependent ε, at a cost of its own
     name: ClassVar[str] = "pate"
     one_class: ClassVar[bool] = True
+    valid_as_a_whole: ClassVar[bool] = True  # caps on all rows together
     trust: ClassVar[str] = "central"
     can_judge: ClassVar[bool] = False
 

@@ -25,6 +25,7 @@ from labeldp.pate.features import check_images
 from labeldp.pate.views import random_views
 from labeldp.release.place import place_file
 from labeldp.training.device import choose_dtype
+from labeldp.training.tensors import encode
 
 _TEMPERATURE = 0.2
 _KIND = "labeldp-contrastive-1"
@@ -59,9 +60,7 @@ class ContrastiveFeaturizer:
 
     def save(self, path: Path) -> None:
         """Write as safetensors, placed in one step."""
-        from safetensors.torch import save as encode
-
-        state = {name: value.contiguous().clone() for name, value in self.network.state_dict().items()}
+        state = dict(self.network.state_dict())
         about = {"kind": _KIND, "shape": ",".join(map(str, self.shape)), "flop": str(self.flop)}
         losses = torch.tensor(self.losses, dtype=torch.float64)
         content = encode(
@@ -231,9 +230,7 @@ class _Run:
         return state
 
     def save(self, path: Path) -> None:
-        from safetensors.torch import save as encode
-
-        state = {name: value.contiguous().clone() for name, value in self._state().items()}
+        state = self._state()
         state["losses"] = torch.tensor(self.losses, dtype=torch.float64)
         content = encode(state, self.about | {"flop": str(self.flop)})
         place_file(path, lambda file: file.write(content))

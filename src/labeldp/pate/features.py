@@ -20,6 +20,7 @@ from labeldp.pate.neighbours import BANK, Neighbours, learn_neighbours
 from labeldp.pate.patches import REGIONS, Patches, learn_patches
 from labeldp.release.place import place_file
 from labeldp.training.device import choose_dtype
+from labeldp.training.tensors import encode
 
 PATCH = 6  # pixels a side
 _AXES_SAMPLE = 10_000
@@ -61,16 +62,13 @@ class Featurizer:
 
     def save(self, path: Path) -> None:
         """Write as safetensors, placed in one step. Nothing in such a file is executed."""
-        from safetensors.torch import save as encode
-
-        tensors = {name: value.contiguous() for name, value in self._tensors().items()}
         about = {
             "kind": "labeldp-features-1",
             "shape": ",".join(map(str, self.shape)),
             "size": str(self.patches.size),
             "dtype": str(self.dtype).removeprefix("torch."),
         }
-        content = encode(tensors, about)
+        content = encode(self._tensors(), about)
         place_file(path, lambda file: file.write(content))
 
     def _tensors(self) -> dict[str, Tensor]:

@@ -23,7 +23,113 @@ if TYPE_CHECKING:
     from labeldp.evaluation import AccuracyEstimate
 
 
-class Release:
+class Description:
+    """What a release file says of itself, found to be true of its rows; these are not kept.
+
+    `observations` are there for mechanisms whose rows say something only together, and else None.
+    """
+
+    def __init__(
+        self, header: dict[str, Any], mechanism: Mechanism, observations: npt.NDArray[Any] | None, checksum: str
+    ) -> None:
+        """Use `Description.read`."""
+        self.header, self.mechanism, self.observations, self.checksum = header, mechanism, observations, checksum
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Description:
+        """Of a file, perhaps another party's: all of it is read and checked, piece by piece, in memory that does not grow with it."""
+        reader, kept = files.Reader(Path(path)), []
+        for _, observations in reader.pieces():
+            if reader.mechanism.valid_as_a_whole:
+                kept.append(observations)
+        return cls(reader.header, reader.mechanism, np.concatenate(kept) if kept else None, reader.checksum)
+
+    def __len__(self) -> int:
+        return int(self.header["rows"])
+
+    @property
+    def data_set(self) -> str:
+        """The name under which the owner's ledger knows these labels."""
+        return str(self.header["data_set"])
+
+    @property
+    def label(self) -> str | None:
+        """What the labels are called, if they have a name."""
+        return self.header.get("label")
+
+    @property
+    def label_names(self) -> tuple[str, ...] | None:
+        """What the classes are called, if they have names."""
+        names = self.header.get("label_names")
+        return tuple(names) if names is not None else None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """What the classes are called; numerals, if they have no names."""
+        return self.label_names or tuple(str(number) for number in range(self.mechanism.num_classes))
+
+    @property
+    def insecure(self) -> str | None:
+        """Why this release protects nobody (a seeded generator, no mechanism), or None."""
+        if isinstance(self.mechanism, NoPrivacy):
+            return NoPrivacy.reason
+        return self.header.get("insecure")
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """(ε, δ) of this one release, from the mechanism, and from what its public prior cost; None where nothing is guaranteed."""
+        return None if self.insecure else self.promise()
+
+    def promise(self) -> Guarantee:
+        """The same, also where a known seed voids it: what holds of the noise if nobody knows it. AccountingError for plain labels."""
+        return with_origins(self.mechanism.guarantee(), self.origins, self.checksums)
+
+    @property
+    def checksums(self) -> tuple[str, ...]:
+        """Its own; of joined releases, theirs."""
+        return tuple(self.header.get("releases") or (self.checksum,))
+
+    @property
+    def origins(self) -> tuple[PriorOrigin, ...]:
+        """Where the public priors behind it come from, if there are any."""
+        given = self.header.get("public_priors") or (
+            [self.header["public_prior"]] if "public_prior" in self.header else []
+        )
+        return tuple(origin for origin in map(PriorOrigin.from_json, given) if origin is not None)
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """Every release that it was made of, or that a prior behind it was."""
+        return tuple(dict.fromkeys([*self.checksums, *(one for origin in self.origins for one in origin.releases)]))
+
+    def certificate(self) -> dict[str, Any]:
+        """(ε, δ) as JSON; null, with a word why, where nothing is guaranteed."""
+        return certificate_json(self.mechanism, self.insecure, self.origins, self.checksums)
+
+    def to_json(self) -> dict[str, Any]:
+        """A summary."""
+        return {
+            "data_set": self.data_set,
+            "rows": len(self),
+            "mechanism": self.mechanism.to_json(),
+            "certificate": self.certificate(),
+            "label_names": self.header.get("label_names"),
+            "made": self.header["made"],
+            "shuffled": self.header["shuffled"],
+            "insecure": self.insecure,
+            "budget": self.header["budget"],
+            "ledger": self.header["ledger"],
+            "checksum": self.checksum,
+        }
+
+    def __repr__(self) -> str:
+        promise = f"ε = {self.guarantee.epsilon:.6g}" if self.guarantee else f"INSECURE: {self.insecure}"
+        if self.guarantee and self.guarantee.delta:
+            promise += f", δ = {self.guarantee.delta:g}"
+        return f"{type(self).__name__}({self.data_set!r}, {len(self):,} rows, {self.mechanism.name}, {promise})"
+
+
+class Release(Description):
     """A released data set, in memory as compactly as it is in its file.
 
     `rows` arguments are positions in the release (0 … len − 1), whatever the ids are.
@@ -38,12 +144,8 @@ class Release:
         checksum: str,
     ) -> None:
         """Use `Release.load`, or a mechanism's `release`."""
-        self.header, self.mechanism, self.observations, self.checksum = (
-            header,
-            mechanism,
-            observations,
-            checksum,
-        )
+        super().__init__(header, mechanism, observations, checksum)
+        self.observations: npt.NDArray[Any] = observations
         self._ids = ids
         self.paths: tuple[Path, ...] = ()  # the files that it was read from
 
@@ -185,87 +287,6 @@ class Release:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Release:
         return self  # nothing in a release changes, and scikit-learn copies parameters for every fit
-
-    @property
-    def data_set(self) -> str:
-        """The name under which the owner's ledger knows these labels."""
-        return str(self.header["data_set"])
-
-    @property
-    def label(self) -> str | None:
-        """What the labels are called, if they have a name."""
-        return self.header.get("label")
-
-    @property
-    def label_names(self) -> tuple[str, ...] | None:
-        """What the classes are called, if they have names."""
-        names = self.header.get("label_names")
-        return tuple(names) if names is not None else None
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """What the classes are called; numerals, if they have no names."""
-        return self.label_names or tuple(str(number) for number in range(self.mechanism.num_classes))
-
-    @property
-    def insecure(self) -> str | None:
-        """Why this release protects nobody (a seeded generator, no mechanism), or None."""
-        if isinstance(self.mechanism, NoPrivacy):
-            return NoPrivacy.reason
-        return self.header.get("insecure")
-
-    @property
-    def guarantee(self) -> Guarantee | None:
-        """(ε, δ) of this one release, from the mechanism, and from what its public prior cost; None where nothing is guaranteed."""
-        return None if self.insecure else self.promise()
-
-    def promise(self) -> Guarantee:
-        """The same, also where a known seed voids it: what holds of the noise if nobody knows it. AccountingError for plain labels."""
-        return with_origins(self.mechanism.guarantee(), self.origins, self.checksums)
-
-    @property
-    def checksums(self) -> tuple[str, ...]:
-        """Its own; of joined releases, theirs."""
-        return tuple(self.header.get("releases") or (self.checksum,))
-
-    @property
-    def origins(self) -> tuple[PriorOrigin, ...]:
-        """Where the public priors behind it come from, if there are any."""
-        given = self.header.get("public_priors") or (
-            [self.header["public_prior"]] if "public_prior" in self.header else []
-        )
-        return tuple(origin for origin in map(PriorOrigin.from_json, given) if origin is not None)
-
-    @property
-    def behind(self) -> tuple[str, ...]:
-        """Every release that it was made of, or that a prior behind it was."""
-        return tuple(dict.fromkeys([*self.checksums, *(one for origin in self.origins for one in origin.releases)]))
-
-    def certificate(self) -> dict[str, Any]:
-        """(ε, δ) as JSON; null, with a word why, where nothing is guaranteed."""
-        return certificate_json(self.mechanism, self.insecure, self.origins, self.checksums)
-
-    def to_json(self) -> dict[str, Any]:
-        """A summary."""
-        return {
-            "data_set": self.data_set,
-            "rows": len(self),
-            "mechanism": self.mechanism.to_json(),
-            "certificate": self.certificate(),
-            "label_names": self.header.get("label_names"),
-            "made": self.header["made"],
-            "shuffled": self.header["shuffled"],
-            "insecure": self.insecure,
-            "budget": self.header["budget"],
-            "ledger": self.header["ledger"],
-            "checksum": self.checksum,
-        }
-
-    def __repr__(self) -> str:
-        promise = f"ε = {self.guarantee.epsilon:.6g}" if self.guarantee else f"INSECURE: {self.insecure}"
-        if self.guarantee and self.guarantee.delta:
-            promise += f", δ = {self.guarantee.delta:g}"
-        return f"Release({self.data_set!r}, {len(self):,} rows, {self.mechanism.name}, {promise})"
 
 
 def _plain(values: Any) -> npt.NDArray[Any]:

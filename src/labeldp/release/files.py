@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.accounting.ledger import Ledger
@@ -22,7 +21,7 @@ from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
 from labeldp.release.format import stated_header
-from labeldp.release.ids import comparable, is_id
+from labeldp.release.ids import comparable, is_id, plain_ids
 from labeldp.release.make import Made, Progress, make_release
 from labeldp.release.rows import Selection, Span
 from labeldp.release.source import TableSource
@@ -128,10 +127,8 @@ def refuse_telling_ids(table: Table, id_column: str | None, classes: Classes) ->
     if id_column not in table.columns or classes.names is None:
         return
     names = {name.strip().casefold() for name in classes.names}
-    for batch in table.batches([id_column]):
-        column = batch.column(0)
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
+    for batch in table.batches([id_column], ids=id_column):
+        column = plain_ids(batch.column(0))
         if not is_id(column.type):
             return  # refused later, in a sentence
         texts = comparable(column, AS_WRITTEN)

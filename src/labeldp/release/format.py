@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,7 @@ from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import FileFormatError, InputError
 from labeldp.mechanisms import Mechanism, mechanism_from_json
 from labeldp.release.hashing import text_parts
-from labeldp.release.ids import is_id
+from labeldp.release.ids import is_plain_id
 from labeldp.release.origin import PriorOrigin
 from labeldp.release.place import look_up
 
@@ -30,6 +31,7 @@ FORMAT = 1
 _HEADER = b"labeldp"
 _CHECKSUM = b"labeldp.checksum"
 _GROUP_BYTES = 1 << 24
+_BATCH_ROWS = 1 << 16
 
 
 class _Checksum:
@@ -121,46 +123,72 @@ class Writer:
 
 def read(path: Path) -> tuple[dict[str, Any], Mechanism, Any | None, npt.NDArray[Any], str]:
     """Header, mechanism (built anew), ids (None where rows go by number), observations and checksum, all checked."""
-    if look_up(path) is None or path.is_dir():
-        raise InputError(f"there is no release file {path}.")
-    try:
-        with pq.ParquetFile(path) as file:
+    reader = Reader(path)
+    pieces = list(reader.pieces())
+    observations = np.concatenate([part for _, part in pieces] or [_none(reader.mechanism)])
+    ids = None
+    if reader.header["ids"] is not None:
+        ids = pa.chunked_array([part for part, _ in pieces], type=None if pieces else pa.string()).combine_chunks()
+        if isinstance(ids, pa.ChunkedArray):
+            raise _altered(path)
+    return reader.header, reader.mechanism, ids, observations, reader.checksum
+
+
+class Reader:
+    """Reads a release piece by piece, and checks it on the way: whoever has seen the last piece knows that the file is whole."""
+
+    def __init__(self, path: Path) -> None:
+        """Its header, and the mechanism that this names, built anew."""
+        self.path, self.checksum = path, ""
+        if look_up(path) is None or path.is_dir():
+            raise InputError(f"there is no release file {path}.")
+        with self._damage_said(), pq.ParquetFile(path) as file:
             metadata = file.metadata.metadata or {}
-            header, mechanism = _read_header(path, metadata.get(_HEADER))
-            if file.metadata.num_rows != header["rows"]:
+            self.header, self.mechanism = _read_header(path, metadata.get(_HEADER))
+            self._stated = metadata.get(_CHECKSUM)
+            if file.metadata.num_rows != self.header["rows"]:
                 raise _altered(path)
-            by_number = header["ids"] is None
-            wanted = ["observation"] if by_number else ["id", "observation"]
-            table = file.read(columns=wanted)
-    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError):
-        raise FileFormatError(f"{path} is not a whole release file: cut short, damaged or not Parquet.") from None
-    if table.column_names != wanted:
-        raise _altered(path)
-    observations = _from_arrow(path, table.column("observation"), mechanism)
-    ids = None if by_number else table.column("id").combine_chunks()
-    if ids is not None and (isinstance(ids, pa.ChunkedArray) or ids.null_count or not is_id(ids.type)):
-        raise _altered(path)
-    if by_number and not _ids_are_row_numbers(path, header["first_row"]):
-        raise _altered(path)
-    checksum = _Checksum(header)
-    checksum.add(ids, observations)
-    if checksum.hexdigest().encode() != metadata.get(_CHECKSUM) or not mechanism.valid(observations):
-        raise _altered(path)
-    return header, mechanism, ids, observations, checksum.hexdigest()
+
+    def pieces(self) -> Iterator[tuple[Any | None, npt.NDArray[Any]]]:
+        """Ids (None where rows go by number) and observations, in order. A file that was altered ends in an error."""
+        by_number, checksum, row = self.header["ids"] is None, _Checksum(self.header), int(self.header["first_row"])
+        kept = []  # what is valid only as a whole
+        for batch in self._batches():
+            if batch.schema.names != ["id", "observation"]:
+                raise _altered(self.path)
+            ids, observations = batch.column(0), _from_arrow(self.path, batch.column(1), self.mechanism)
+            if ids.null_count or not is_plain_id(ids.type) or (by_number and not _counts(ids, row)):
+                raise _altered(self.path)
+            ids = None if by_number else ids
+            checksum.add(ids, observations)
+            if self.mechanism.valid_as_a_whole:
+                kept.append(observations)
+            elif not self.mechanism.valid(observations):
+                raise _altered(self.path)
+            yield ids, observations
+            row += len(observations)
+        whole = not kept or self.mechanism.valid(np.concatenate(kept))
+        if not whole or checksum.hexdigest().encode() != self._stated:
+            raise _altered(self.path)
+        self.checksum = checksum.hexdigest()
+
+    def _batches(self) -> Iterator[Any]:
+        with self._damage_said(), pq.ParquetFile(self.path, pre_buffer=False) as file:
+            yield from file.iter_batches(columns=["id", "observation"], batch_size=_BATCH_ROWS, use_threads=False)
+
+    @contextlib.contextmanager
+    def _damage_said(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError):
+            raise FileFormatError(
+                f"{self.path} is not a whole release file: cut short, damaged or not Parquet."
+            ) from None
 
 
-def _ids_are_row_numbers(path: Path, first: int) -> bool:
-    """Whether the id column, which the checksum leaves out here, counts the rows of the source."""
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(columns=["id"], batch_size=1 << 20):
-                ids = batch.column(0).to_numpy(zero_copy_only=False)
-                if not np.array_equal(ids, np.arange(first, first + len(ids))):
-                    return False
-                first += len(ids)
-    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError):
-        return False
-    return True
+def _counts(ids: Any, first: int) -> bool:
+    """Whether an id column, which the checksum leaves out where rows go by number, counts the rows of the source."""
+    return np.array_equal(ids.to_numpy(zero_copy_only=False), np.arange(first, first + len(ids)))
 
 
 def _altered(path: Path) -> FileFormatError:
@@ -260,10 +288,14 @@ def _from_arrow(path: Path, column: Any, mechanism: Mechanism) -> npt.NDArray[An
     if mechanism.one_class:
         return np.asarray(column.to_numpy())
     width = mechanism.observation_bytes
-    parts = [
-        np.frombuffer(chunk.buffers()[1], np.uint8, len(chunk) * width, chunk.offset * width) for chunk in column.chunks
-    ]
-    return np.concatenate(parts).reshape(-1, width) if parts else np.zeros((0, width), np.uint8)
+    return np.frombuffer(column.buffers()[1], np.uint8, len(column) * width, column.offset * width).reshape(-1, width)
+
+
+def _none(mechanism: Mechanism) -> npt.NDArray[Any]:
+    """No observations, of the kind that this mechanism makes."""
+    if mechanism.one_class:
+        return np.zeros(0, _observation_type(mechanism).to_pandas_dtype())
+    return np.zeros((0, mechanism.observation_bytes), np.uint8)
 
 
 def stated_checksum(path: Path) -> str | None:

@@ -17,19 +17,96 @@ import pyarrow.compute as pc
 from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import InputError
 
+NO_IDS = "ids must be whole numbers or text (or dates, decimals, UUIDs)"
 _PIECE = 1 << 20
 _WHOLE_NUMBER = r"^(-?)0*([0-9]+?)(?:\.0*)?$"
 
 
-def is_id(kind: Any) -> bool:
-    """Whether a column of this type can name rows."""
+def is_plain_id(kind: Any) -> bool:
+    """Whether ids of this type are kept as they are: whole numbers and text."""
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_id(kind: Any) -> bool:
+    """Whether a column of this type can name rows: what is neither whole number nor text becomes text."""
+    also = (pa.types.is_date, pa.types.is_timestamp, pa.types.is_decimal, _is_uuid)
+    return is_plain_id(kind) or kind == pa.string_view() or any(is_a(kind) for is_a in also)
+
+
+def plain_ids(column: Any) -> Any:
+    """A column of ids as whole numbers or text; one that cannot name rows is left as it is, to be refused."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column if is_plain_id(column.type) or not is_id(column.type) else as_id_text(column)
+
+
+def as_id_text(ids: Any) -> Any:
+    """Ids as `large_string`; equal values are equal texts, whatever the width, scale or unit of their type.
+
+    Dates and times as ISO 8601 has them (one with a zone in UTC, with a Z), decimals in full without zeros at the end, UUIDs in
+    lower case with hyphens. Floating-point numbers are no ids: how they are written is nobody's promise.
+    """
+    if isinstance(ids, pa.ChunkedArray):
+        return pa.chunked_array([as_id_text(chunk) for chunk in ids.chunks], pa.large_string())
+    kind = ids.type
+    if not is_id(kind):
+        raise pa.ArrowInvalid(f"{kind} is no type of ids")
+    if _is_uuid(kind):
+        return _uuid_texts(ids.storage if isinstance(ids, pa.ExtensionArray) else ids)
+    if pa.types.is_timestamp(kind):
+        return _time_texts(ids)
+    if pa.types.is_decimal(kind):
+        return _decimal_texts(ids)
+    return without_views(ids).cast(pa.large_string())
+
+
+def without_views(column: Any) -> Any:
+    """Text and bytes in the usual layout. Views are only another one, which many of Arrow's functions do not know yet."""
+    usual = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(column.type)
+    if usual is None:
+        return column
+    try:
+        return column.cast(usual)
+    except pa.ArrowNotImplementedError:  # pyarrow 17
+        return pa.array(column.to_pylist(), usual)
+
+
+def _is_uuid(kind: Any) -> bool:
+    """16 bytes, which is how Parquet has them, with or without saying what they are."""
+    named = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
+    return bool(named or (pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16))
+
+
+def _uuid_texts(ids: Any) -> Any:
+    digits = np.frombuffer(b"".join(ids.fill_null(bytes(16)).to_pylist()).hex().encode(), np.uint8).reshape(-1, 32)
+    texts = np.full((len(ids), 36), ord("-"), np.uint8)
+    texts[:, [place for place in range(36) if place not in (8, 13, 18, 23)]] = digits
+    ends = pa.py_buffer(np.arange(len(ids) + 1, dtype=np.int64) * 36)
+    plain = pa.LargeStringArray.from_buffers(len(ids), ends, pa.py_buffer(texts))
+    return pc.if_else(ids.is_valid(), plain, pa.scalar(None, pa.large_string()))
+
+
+def _time_texts(ids: Any) -> Any:
+    unit, zone = ids.type.unit, ids.type.tz
+    if zone is not None:
+        ids = ids.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit))
+    texts = pc.replace_substring(ids.cast(pa.large_string()), " ", "T")
+    texts = pc.replace_substring_regex(texts, r"\.?0*$", "") if unit != "s" else texts
+    return texts if zone is None else pc.binary_join_element_wise(texts, *pa.array(["Z", ""], pa.large_string()))
+
+
+def _decimal_texts(ids: Any) -> Any:
+    if ids.type.scale == 0:
+        return ids.cast(pa.large_string())
+    in_full = (None if value is None else f"{value:f}" for value in ids.to_pylist())
+    texts = [text.rstrip("0").rstrip(".") if text and "." in text else text for text in in_full]
+    return pa.array(["0" if text == "-0" else text for text in texts], pa.large_string())
 
 
 def comparable(ids: Any, form: str = CANONICAL) -> Any:
     """Ids as Arrow's text, equal where they are the same id."""
     array = _as_arrow(ids)
-    text = array.cast(pa.large_string())
+    text = as_id_text(array)
     if form == AS_WRITTEN or pa.types.is_integer(array.type):
         return text
     if not pc.all(pc.string_is_ascii(text), min_count=0).as_py():
@@ -48,13 +125,12 @@ def _as_arrow(ids: Any) -> Any:
             ids = list(map(str, ids))  # a number and its text are one id, also side by side
         array = ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
     except (pa.ArrowException, TypeError, ValueError):
-        raise InputError("ids are whole numbers or text.") from None
+        raise InputError(f"{NO_IDS}.") from None
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
-    if not (is_id(array.type) or len(array) == 0):
-        raise InputError(f"ids are whole numbers or text; got {array.type}.")
+    array = plain_ids(array) if len(array) else pa.array([], pa.large_string())
+    if not is_plain_id(array.type):
+        raise InputError(f"{NO_IDS}; got {array.type}.")
     return array
 
 

@@ -46,6 +46,7 @@ from labeldp.release.rows import Positions, Selection
 from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey
 from labeldp.release.statement import check_statable, header_for, request_for
+from labeldp.requirements import check_requirements
 
 # From some rows' labels, and the position of the first in the release, to what is observed of them.
 Observe: TypeAlias = Callable[[PrivateLabels, int], Observations]
@@ -98,6 +99,7 @@ def make_release(
     stamp     the source's, when `draw` was prepared from it
     progress  is told how far it is: the rows are read once to be checked, and once more to be released
     """
+    check_requirements()
     check_name(data_set)
     if shuffle and source.id_column is None:
         raise InputError("shuffled rows can only be found again by an id: --shuffle needs --id.")
@@ -175,6 +177,7 @@ def check_release(
     selected: Selection | tuple[int, int] | None = None,
 ) -> None:  # fmt: skip
     """Raise what `make_release` would raise now; for those who put much work into it first. Nothing is charged."""
+    check_requirements()
     check_name(data_set)
     with ledger.lock(data_set) as scratch:
         survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)

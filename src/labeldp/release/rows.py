@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import InputError
 from labeldp.release.hashing import IdHasher
-from labeldp.release.ids import comparable, is_id
+from labeldp.release.ids import as_id_text, comparable, is_id, plain_ids
 from labeldp.release.tables import open_table
 
 Positions = npt.NDArray[np.intp]
@@ -107,11 +107,10 @@ class Named(Selection):
         except (pa.ArrowException, TypeError, ValueError):
             raise InputError("row ids are whole numbers or texts.") from None
         names = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
-        if pa.types.is_dictionary(names.type):
-            names = names.cast(names.type.value_type)
+        names = plain_ids(names)
         if len(names) == 0 or names.null_count or not is_id(names.type):
             raise InputError("row ids are whole numbers or texts, at least one, and none missing.")
-        return cls(names.cast(pa.large_string()).unique())
+        return cls(as_id_text(names).unique())
 
     @classmethod
     def read(cls, path: Path, id_column: str | None) -> Named:
@@ -129,7 +128,7 @@ class Named(Selection):
                 f"{path} has no column {id_column or 'id'!r} in its first line that names the rows to release. (Ids alone, one a line, "
                 "go into a .txt file.)"
             )
-        return cls.of(pa.chunked_array([batch.column(0) for batch in table.batches(names[:1])]))
+        return cls.of(pa.chunked_array([batch.column(0) for batch in table.batches(names[:1], ids=names[0])]))
 
     def among(self, ids: Any | None, first: int, count: int) -> Positions:
         """By id."""

@@ -21,7 +21,7 @@ from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.hashing import ColumnHasher, Hashes, HashSorter, IdHasher, text_bytes
-from labeldp.release.ids import comparable, is_id
+from labeldp.release.ids import NO_IDS, comparable, is_id, plain_ids
 from labeldp.release.place import explain, sync_folder
 from labeldp.release.rows import Selection, Span
 from labeldp.release.tables import Table, stated_planting
@@ -193,7 +193,7 @@ def _checked_ids(ids: Any, first_row: int) -> Any:
     if ids.null_count:
         raise InputError(f"row {first_row + pc.index(pc.is_null(ids), True).as_py()} has no id.")
     if not is_id(ids.type):
-        raise InputError(f"ids must be whole numbers or text; the id column holds {ids.type}.")
+        raise InputError(f"{NO_IDS}; the id column holds {ids.type}.")
     return ids
 
 
@@ -212,12 +212,7 @@ class TableSource(Source):
     ) -> None:
         for name in (label, id_column):
             if name is not None and name not in table.columns:
-                if not table.columns_are_public:
-                    alike = [c for c in table.columns if c.strip().lower() == name.strip().lower()]
-                    hint = f" Did you mean {alike[0]!r}?" if alike else ""
-                    raise InputError(f"{table.path} has no column {name!r} in its first line.{hint}")
-                shown = ", ".join(table.columns[:12]) + (", …" if len(table.columns) > 12 else "")
-                raise InputError(f"{table.path} has no column {name!r}; its columns are {shown}.")
+                raise table.lacks(name)
         if label == id_column:
             raise InputError(f"{label!r} cannot be the label and the id at once: ids are public.")
         self.table, self.classes, self.label_column, self.id_column = table, classes, label, id_column
@@ -236,14 +231,12 @@ class TableSource(Source):
         public = [name for name in self.table.columns if name != self.label_column] if others else []
         row = 0
         for batch in self.table.batches(
-            list(dict.fromkeys([*used, *public])), missing_is_text=self.classes.names or ()
+            list(dict.fromkeys([*used, *public])), missing_is_text=self.classes.names or (), ids=self.id_column
         ):
             if batch.num_rows == 0:
                 continue
             labels = self.classes.encode(batch.column(self.label_column), row)
-            ids = batch.column(self.id_column) if self.id_column else None
-            if ids is not None and pa.types.is_dictionary(ids.type):
-                ids = ids.cast(ids.type.value_type)
+            ids = plain_ids(batch.column(self.id_column)) if self.id_column else None
             yield Batch(labels, ids, batch.select(public) if public else None)
             row += batch.num_rows
 
@@ -266,9 +259,9 @@ class ArraySource(Source):
         self._ids = None
         if ids is not None:
             try:
-                self._ids = pa.array(ids)
+                self._ids = plain_ids(pa.array(ids))
             except (pa.ArrowException, TypeError, ValueError):
-                raise InputError("ids must be a one-dimensional array of whole numbers or of text.") from None
+                raise InputError(f"{NO_IDS}, in a one-dimensional array.") from None
             if len(self._ids) != len(labels):
                 raise InputError(f"there are {len(labels):,} labels but {len(self._ids):,} ids.")
             self.id_column = "id"

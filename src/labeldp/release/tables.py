@@ -5,24 +5,26 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
 import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
+from labeldp.release.ids import without_views
 from labeldp.release.place import explain, look_up
 
 _BATCH_BYTES = 32 << 20
 _MAX_BATCH_ROWS = 1 << 20
 _BLOCK_BYTES = 4 << 20
-_HEADER_BYTES = 1 << 20
+_HEADER_BYTES = 1 << 16  # read at first; more where the header is longer
 _COMPRESSED = (".gz", ".bz2", ".zst")
 # What an empty cell may look like in a CSV file.
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -36,9 +38,41 @@ class Table(ABC):
     columns_are_public: bool  # whether an error may list them: a CSV file without a header has labels there
     length: int | None = None  # rows, where that is known before they are read
 
+    def lacks(self, name: str, *, holds_labels: bool = True) -> InputError:
+        """There is no column of this name. What the file has instead is said where no cell of a label can be among it."""
+        if self.columns_are_public:
+            shown = ", ".join(self.columns[:12]) + (", …" if len(self.columns) > 12 else "")
+            return InputError(f"{self.path} has no column {name!r}; its columns are {shown}.")
+        alike = [column for column in self.columns if column.strip().casefold() == name.strip().casefold()]
+        if alike:
+            return InputError(f"{self.path} has no column {name!r} in its first line. Did you mean {alike[0]!r}?")
+        if self.looks_headless():
+            return InputError(f"{self.path} has no column {name!r}: {self.headless(holds_labels=holds_labels)}")
+        hint = f"`head -n 1 {self.path}` shows what it has" if holds_labels else f"that is {_quoted(self.columns)}"
+        return InputError(f"{self.path} has no column {name!r} in its first line; {hint}.")
+
+    def looks_headless(self, *, all_cells: bool = False) -> bool:
+        """Whether the first line looks like data: a number, or nothing, stands where a name should, in one cell or in `all_cells`."""
+        numbers = [kind != "text" for kind in map(_kind, self.columns)]
+        return not self.columns_are_public and not _counts(self.columns) and (all if all_cells else any)(numbers)
+
+    def headless(self, *, holds_labels: bool) -> str:
+        """Say so, with the kinds of its cells; the cells themselves only where none can be a label: people paste errors into tickets."""
+        kinds = [_kind(cell) for cell in self.columns]
+        many = ", …" if len(kinds) > 12 else ""
+        shown = f"its {len(kinds)} cells: {', '.join(kinds[:12])}{many}" if holds_labels else _quoted(self.columns)
+        return (
+            f"its first line looks like data, not like a header ({shown}). Put a line with the columns' names in front."
+        )
+
     @abstractmethod
-    def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
-        """Record batches with these columns; `missing_is_text` are words that do not mean an empty cell."""
+    def batches(
+        self, columns: Sequence[str], missing_is_text: Sequence[str] = (), ids: str | None = None
+    ) -> Iterator[Any]:
+        """Record batches with these columns; `missing_is_text` are words that do not mean an empty cell.
+
+        In the column `ids` no word does: somebody is called NA.
+        """
 
 
 def open_table(path: Path) -> Table:
@@ -51,7 +85,9 @@ def open_table(path: Path) -> Table:
     if status is None:
         raise InputError(f"there is no file {path}.")
     if path.is_dir():
-        raise InputError(f"{path} is a directory; name a Parquet or CSV file.")
+        raise InputError(
+            f"{path} is a directory; name one Parquet or CSV file. (Directories of them are not read yet.)"
+        )
     try:
         with path.open("rb") as file:
             head = file.read(4)
@@ -111,16 +147,26 @@ class ParquetTable(Table):
         except (pa.ArrowException, OSError, UnicodeDecodeError):
             raise InputError(f"{self.path} is not a whole Parquet file: damaged or cut short.") from None
 
-    def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
+    def batches(
+        self, columns: Sequence[str], missing_is_text: Sequence[str] = (), ids: str | None = None
+    ) -> Iterator[Any]:
         """Record batches of bounded size."""
         damaged = False
         with self._open() as file:
             try:
-                yield from file.iter_batches(batch_size=self._batch_rows, columns=list(columns), use_threads=False)
+                for batch in file.iter_batches(batch_size=self._batch_rows, columns=list(columns), use_threads=False):
+                    yield _usual_layout(batch)
             except (pa.ArrowException, OSError):
                 damaged = True
         if damaged:
             raise InputError(f"{self.path} is damaged: its columns cannot be read.")
+
+
+def _usual_layout(batch: Any) -> Any:
+    columns = [without_views(column) for column in batch.columns]
+    if all(new is old for new, old in zip(columns, batch.columns, strict=True)):
+        return batch
+    return pa.record_batch(columns, names=batch.schema.names)
 
 
 class CSVTable(Table):
@@ -132,29 +178,43 @@ class CSVTable(Table):
         self.path = path
         header = self._read_header()
         if header is None:
-            raise InputError(f"{path} is not a CSV file in UTF-8 with a header line.")
+            raise InputError(f"{path} is not a CSV file in UTF-8 with a header line of at most 4 MB.")
         self.columns, self._delimiter, self._no_rows = header
         if len(set(self.columns)) != len(self.columns):
+            if self.looks_headless():
+                raise InputError(f"{path} has two columns of the same name: {self.headless(holds_labels=True)}")
             raise InputError(f"{path} has two columns of the same name (is its first line a header?).")
 
-    def _read_header(self) -> tuple[tuple[str, ...], str, bool] | None:
-        """The columns, the delimiter, and whether nothing follows. None on any error: its message might quote a cell."""
+    def _read_header(self) -> _Header | None:
+        """None on any error: its message might quote a cell."""
+        start, header = b"", None
         try:
             with self._stream() as stream:
-                start = codecs.getincrementaldecoder("utf-8-sig")().decode(bytes(stream.read(_HEADER_BYTES)))
-            first_line = re.split(r"[\r\n]", re.sub(r'"[^"]*"?', "", start), maxsplit=1)[0]
-            delimiter = max(",;\t|", key=first_line.count)
-            columns = tuple(next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter)))
+                while header is None and len(start) < _BLOCK_BYTES:
+                    more = stream.read(max(_HEADER_BYTES, len(start)))
+                    start += more
+                    header = _first_record(start, ended=not more)
         except (UnicodeDecodeError, StopIteration, csv.Error, pa.ArrowException, OSError):
             return None
-        nothing_follows = not start[start.find(first_line) + len(first_line) :].strip("\r\n") and '"' not in start
-        return columns, delimiter, nothing_follows
+        return header
 
     def _stream(self) -> Any:
         return pa.input_stream(os.fspath(self.path), compression="detect")
 
-    def batches(self, columns: Sequence[str], missing_is_text: Sequence[str] = ()) -> Iterator[Any]:
+    def batches(
+        self, columns: Sequence[str], missing_is_text: Sequence[str] = (), ids: str | None = None
+    ) -> Iterator[Any]:
         """Record batches of text columns."""
+        literal: Iterator[Any] | None = None
+        for number, batch in enumerate(self._batches(columns, missing_is_text)):
+            if ids is not None and literal is None and batch.column(ids).null_count:
+                # Arrow knows words for nothing in all columns or in none: ids are read once more, in the same batches.
+                literal = itertools.islice(self._batches([ids], [word for word in _MISSING if word]), number, None)
+            if ids is not None and literal is not None:
+                batch = batch.set_column(batch.schema.get_field_index(ids), ids, next(literal).column(0))
+            yield batch
+
+    def _batches(self, columns: Sequence[str], missing_is_text: Sequence[str]) -> Iterator[Any]:
         if self._no_rows:
             return
         wrong: list[int] = []
@@ -198,6 +258,46 @@ class CSVTable(Table):
             )
         if quotes % 2:
             raise InputError(f"{self.path} has a quoted cell that never ends, and swallows the rows behind it.")
+
+
+_Header: TypeAlias = tuple[tuple[str, ...], str, bool]  # the columns, the delimiter, and whether nothing follows
+
+
+def _first_record(start: bytes, *, ended: bool) -> _Header | None:
+    """The header, from the beginning of a file (all of it, if that has `ended`); None if more of it is needed."""
+    text = codecs.getincrementaldecoder("utf-8-sig")().decode(start, ended)
+    first_line = re.split(r"[\r\n]", re.sub(r'"[^"]*"?', "", text), maxsplit=1)[0]
+    delimiter = max(",;\t|", key=first_line.count)
+    lines = io.StringIO(text, newline="")
+    columns = tuple(next(csv.reader(lines, delimiter=delimiter)))
+    rest = lines.read()
+    nothing_follows = not rest.strip("\r\n")
+    if nothing_follows and not ended:  # the line may go on
+        return None
+    return columns, delimiter, nothing_follows and text.count('"') % 2 == 0
+
+
+def _kind(cell: str) -> str:
+    """What a cell looks like."""
+    if cell.strip() in _MISSING:
+        return "nothing"
+    try:
+        float(cell)
+    except ValueError:
+        return "text"
+    return "number"
+
+
+def _counts(cells: Sequence[str]) -> bool:
+    """Whether these are numbers in a row, which pandas writes over columns without names, and people over years."""
+    whole = all(cell.isascii() and cell.isdigit() for cell in cells)
+    return whole and [int(cell) for cell in cells] == [int(cells[0]) + i for i in range(len(cells))]
+
+
+def _quoted(cells: Sequence[str]) -> str:
+    """The cells of a line, for people: not too many, none too long, none that would not print."""
+    shown = [cell if len(cell) <= 20 else f"{cell[:19]}…" for cell in cells[:12]]
+    return repr(", ".join(shown) + (", …" if len(cells) > 12 else ""))
 
 
 class _QuoteCounter(io.RawIOBase):

@@ -9,7 +9,7 @@ from typing import Any
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.statement import broken_promise, published
 from labeldp.errors import VerificationError
-from labeldp.release.core import Release
+from labeldp.release.core import Description
 
 
 def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
     known = {entry.number: entry.hash for entry in entries}
     checked = []
     for path in releases:
-        release = Release.load(path)
+        release = Description.read(path)
         stated = release.header["ledger"]
         if stated["id"] != book.ledger:
             raise VerificationError(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from labeldp.errors import InputError
 from labeldp.release.place import place_file
+from labeldp.training.tensors import encode
 
 if TYPE_CHECKING:
     from labeldp.training.trainer import Trainer
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 def save(trainer: Trainer, path: Path) -> None:
     """Write the trainer's state, placed in one step."""
-    from safetensors.torch import save as encode
-
     tensors = {f"model.{name}": value for name, value in trainer.model.state_dict().items()}
     tensors |= {"input.mean": trainer.mean, "input.scale": trainer.scale}
     if trainer.averaged is not None:
@@ -25,8 +24,7 @@ def save(trainer: Trainer, path: Path) -> None:
     tensors |= {f"momentum.{index}": value for index, value in trainer.momenta().items()}
     tensors |= {f"statistics.{name}": value for name, value in trainer.statistics().items()}
     counts = {"epoch": str(trainer.epoch), "flop": str(trainer.flop)}
-    # Cloned, since tied weights share memory, which the format does not know.
-    content = encode({name: value.cpu().contiguous().clone() for name, value in tensors.items()}, counts)
+    content = encode(tensors, counts)
     place_file(path, lambda file: file.write(content))
 
 
