@@ -32,7 +32,7 @@ def pate_summary(accuracy, answered=50, asked=94, **more):
         "asked": asked,
         "answered": answered,
         "accuracy_test": {"mean": accuracy, "std": None},
-        "students": [{"seconds": 1.5}],
+        "students": [{}],
         "teachers_flop": 2e9,
         "students_flop": 3e9,
         "audit": audit(0.0, 0.0),
@@ -48,6 +48,7 @@ def finished_ensemble(place, cell, accuracy, **more):
     (folder / "summary.json").write_text(json.dumps(pate_summary(accuracy, **more, **told)))
     owner = {"ensemble_accuracy": 0.89, "answers_accuracy": 0.8, "teachers_seconds": 0.5}
     (folder / "owner" / "summary.json").write_text(json.dumps(owner))
+    (folder / "owner" / "cost.json").write_text(json.dumps({"flop": 2, "seconds": 0.5, "students_seconds": 1.5}))
 
 
 def test_pates_table(place):

@@ -96,9 +96,8 @@ class Place:
 
 def _owners(folder: Path) -> dict[str, Any]:
     """What PATE keeps for the owner, and how long students took, which the files of a run do not say."""
-    return read_json(folder / "summary.json") | {
-        "students_seconds": read_json(folder / "cost.json").get("students_seconds", 0.0)
-    }
+    cost = read_json(folder / "cost.json") if (folder / "cost.json").exists() else {}
+    return {**read_json(folder / "summary.json"), "students_seconds": cost.get("students_seconds", 0.0)}
 
 
 def read_json(path: Path) -> dict[str, Any]:
