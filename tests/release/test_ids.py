@@ -60,7 +60,7 @@ def test_numbers_and_their_text_are_one_id():
 
 def test_what_is_no_id():
     for wrong in ([1.5], [[1]], [object()]):
-        with pytest.raises(InputError, match="ids are whole numbers or text"):
+        with pytest.raises(InputError, match="ids must be whole numbers or text"):
             comparable(wrong)
 
 

@@ -238,7 +238,8 @@ def is_header(header: Any) -> bool:
 
     names, ids, budget, ledger = (header.get(key) for key in ("label_names", "ids", "budget", "ledger"))
     return (
-        all(isinstance(header.get(key), int) and header[key] >= 0 for key in ("rows", "first_row"))
+        {"ids", "label_names"} <= set(header)
+        and all(isinstance(header.get(key), int) and header[key] >= 0 for key in ("rows", "first_row"))
         and all(text(header.get(key)) for key in ("data_set", "made", "trust", "adjacency", "labeldp"))
         and all(text_or_null(header.get(key)) for key in ("insecure", "label"))
         and isinstance(header.get("shuffled"), bool)
