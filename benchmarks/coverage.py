@@ -121,6 +121,7 @@ def cells(law: ScoreLaw, rows: int) -> list[dict[str, Any]]:
             ("drawn", sums.drawn(accuracy), accuracy),
             ("these", sums.these(right), right / rows),
         ):
+            # Half-way between two counts there is no accuracy of these rows, but for the ends.
             if what == "these" and abs(right / rows - accuracy) > 0.5 / rows - 1e-12 and right not in (0, rows):
                 continue
             first, last = limits.covering(true)
