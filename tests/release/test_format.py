@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,11 @@ import pytest
 
 import labeldp
 from labeldp.errors import FileFormatError, InputError
+from labeldp.mechanisms import PateAnswers, Selected
+from labeldp.mechanisms.joint import Joint
 from labeldp.mechanisms.plan import NAMES, calibrate
+from labeldp.release import format as files
+from labeldp.release.core import Description
 
 ROWS = 500
 
@@ -190,3 +195,59 @@ def test_repr_and_summary(tmp_path, labels):
     release = released(tmp_path, labels)
     assert repr(release) == "Release('visits', 500 rows, subset, ε = 2)"
     assert json.loads(json.dumps(release.to_json(), allow_nan=False))["certificate"]["delta"] == 0.0
+
+
+# ── piece by piece ──
+
+
+@pytest.mark.parametrize("kind", ["text", "number", "none"])
+def test_a_description_is_the_releases_own(tmp_path, labels, kind, monkeypatch):
+    monkeypatch.setattr(files, "_BATCH_ROWS", 64)
+    ids = {"text": [f"u{i}é" for i in range(ROWS)], "number": np.arange(ROWS) * 7, "none": None}[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        released(tmp_path, labels, ids=ids).save(tmp_path / "out.parquet")
+    loaded, described = labeldp.Release.load(tmp_path / "out.parquet"), Description.read(tmp_path / "out.parquet")
+    assert described.to_json() == loaded.to_json()
+    assert (len(described), described.observations) == (ROWS, None)
+
+
+@pytest.mark.parametrize("row", [0, 63, 64, 300, ROWS - 1])
+def test_damage_in_any_piece_is_found(tmp_path, labels, row, monkeypatch):
+    """In an observation, and in a number that the checksum does not cover."""
+    monkeypatch.setattr(files, "_BATCH_ROWS", 64)
+    path = tmp_path / "out.parquet"
+    with pytest.warns(UserWarning, match="alone"):
+        released(tmp_path, labels, "response", ids=None).save(path)
+    table = pq.read_table(path)
+    for name, change in (("observation", lambda value: (value + 1) % 10), ("id", lambda value: value + 1)):
+        values = table.column(name).to_numpy().copy()
+        values[row] = change(values[row])
+        index = table.schema.get_field_index(name)
+        rewritten(
+            path,
+            table=table.set_column(index, table.schema.field(index), pa.array(values, table.schema.field(index).type)),
+        )
+        for read in (Description.read, labeldp.Release.load):
+            with pytest.raises(FileFormatError, match="altered or damaged"):
+                read(path)
+
+
+def test_what_is_valid_only_as_a_whole_is_checked_as_a_whole(tmp_path, labels, monkeypatch):
+    """Each piece may be within a cap that all of them together exceed."""
+    monkeypatch.setattr(files, "_BATCH_ROWS", 64)
+    path = tmp_path / "out.parquet"
+    released(tmp_path, labels, "response").save(path)
+    most = int((labels < 10).sum() // 2)
+    monkeypatch.setattr(labeldp.RandomizedResponse, "valid_as_a_whole", True)
+    monkeypatch.setattr(labeldp.RandomizedResponse, "valid", lambda self, observations: len(observations) <= most)
+    for read in (Description.read, labeldp.Release.load):
+        with pytest.raises(FileFormatError, match="altered or damaged"):
+            read(path)
+    most = ROWS
+    assert len(Description.read(path).observations) == ROWS
+
+
+def test_mechanisms_with_caps_are_judged_as_a_whole():
+    assert all(mechanism.valid_as_a_whole for mechanism in (PateAnswers, Selected, Joint))
+    assert not any(type(calibrate(name, epsilon=2.0, num_classes=3)).valid_as_a_whole for name in NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -47,39 +48,34 @@ def predict(
 ) -> None:
     """Write a trained model's class probabilities for new rows."""
     from labeldp.cli.progress import Progress
-    from labeldp.data.features import read_features
+    from labeldp.data.features import read_parts
     from labeldp.training.device import Machine
-    from labeldp.training.finished import predict as run
+    from labeldp.training.finished import predictor
     from labeldp.training.folder import RunFolder
-    from labeldp.training.scores import write_scores
+    from labeldp.training.scores import Part, write_parts
 
     if features is None:
         raise InputError("--features is missing.")
     if out.suffix not in (".npy", ".parquet"):
         raise InputError(f"probabilities are written as Parquet or .npy; name --out so, not {out.name}.")
     config = RunFolder(folder).config()
-    read = read_features(features, id_column, image_size)
-    read.refuse_label(
-        config["label"], config["label_names"] or [str(number) for number in range(config["num_classes"])]
-    )
-    with Progress(f"predicting {len(read.ids):,} rows"):
-        values = run(folder, read.ordered(config.get("columns", ())), Machine(device), model)
-    promise = RunFolder(folder).promise()
     names = config["label_names"] or [str(number) for number in range(config["num_classes"])]
-    write_scores(out, read.ids, values, {**promise, "named": read.named, "classes": names})
+    promise, named = RunFolder(folder).promise(), id_column is not None or features.is_dir()
+
+    def scored() -> Iterator[Part]:
+        probabilities = None
+        for part in read_parts(features, id_column, image_size):
+            part.refuse_label(config["label"], names)
+            probabilities = probabilities or predictor(folder, Machine(device), model)
+            yield part.ids, probabilities(part.ordered(config.get("columns", ())))
+
+    with Progress("predicting"):
+        rows = write_parts(out, scored(), {**promise, "named": named, "classes": names})
     if json:
-        print_json(
-            {
-                "out": str(out),
-                "rows": len(read.ids),
-                "classes": names,
-                "named": read.named,
-                **promise,
-            }
-        )
+        print_json({"out": str(out), "rows": rows, "classes": names, "named": named, **promise})
         return
     order = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-    typer.echo(f"{out}: probabilities of {len(read.ids):,} rows, of the classes {order}, in this order")
+    typer.echo(f"{out}: probabilities of {rows:,} rows, of the classes {order}, in this order")
 
 
 def evaluate(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,26 +74,40 @@ def refuse_label_column(label: str | None, columns: Sequence[str], label_names: 
 
 
 def read_features(path: Path, id_column: str | None = None, image_size: int | None = None) -> Features:
-    """Read and check public features. `image_size` is for a folder of images: see `read_folder`."""
+    """Read and check public features, all of them. `image_size` is for a folder of images: see `read_folder`."""
+    parts = list(read_parts(path, id_column, image_size, array_bytes=None))
+    if len(parts) == 1:
+        return parts[0]
+    values, ids = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "ids"))
+    return replace(parts[0], values=values, ids=ids)
+
+
+def read_parts(
+    path: Path, id_column: str | None = None, image_size: int | None = None, *, array_bytes: int | None = 32 << 20
+) -> Iterator[Features]:
+    """The same, some rows at a time: one part at least, in memory that does not grow with the file.
+
+    Arrays come in parts of `array_bytes` (None: in one), tables in those that their reader makes; a folder of images is one part.
+    """
     if path.is_dir():
-        return _from_folder(path, id_column, image_size)
+        yield _from_folder(path, id_column, image_size)
+        return
     if image_size is not None:
         raise InputError(f"{path} is not a folder of images; leave out the image size (--image-size).")
     if path.suffix in (".npy", ".npz"):
         if id_column is not None:
             raise InputError(f"{path} has no columns, and so no {id_column!r}; use Parquet or CSV to join by id.")
-        values = _from_numpy(path)
-        ids: npt.NDArray[Any] = np.arange(len(values))
-        columns: tuple[str, ...] = ()
+        parts = _from_numpy(path, array_bytes)
     else:
-        values, ids, columns = _from_table(path, id_column)
-    if values.ndim < 2 or len(values) == 0:
-        raise InputError(f"{path} must hold one row of features for each example; it holds shape {values.shape}.")
-    if values.dtype.kind == "f":
-        bad = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
-        if bad.any():
-            raise InputError(f"row {int(np.argmax(bad))} of {path} holds a feature that is NaN or infinite.")
-    return Features(values, ids, columns, named=id_column is not None)
+        parts = _from_table(path, id_column)
+    row = 0
+    for part in parts:
+        if part.values.dtype.kind == "f":
+            bad = ~np.isfinite(part.values).reshape(len(part.values), -1).all(axis=1)
+            if bad.any():
+                raise InputError(f"row {row + int(np.argmax(bad))} of {path} holds a feature that is NaN or infinite.")
+        yield part
+        row += len(part.values)
 
 
 _INDEX = ("", "__index_level_0__", "Unnamed: 0")
@@ -109,9 +123,9 @@ def _from_folder(path: Path, id_column: str | None, image_size: int | None) -> F
     return Features(pixels, np.array(names, dtype=object), named=True, folder=path)
 
 
-def _from_numpy(path: Path) -> npt.NDArray[Any]:
+def _from_numpy(path: Path, part_bytes: int | None) -> Iterator[Features]:
     try:
-        loaded = np.load(path, allow_pickle=False)
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r")
         if isinstance(loaded, np.ndarray):
             values = loaded
         else:
@@ -128,10 +142,15 @@ def _from_numpy(path: Path) -> npt.NDArray[Any]:
         raise InputError(f"{path} is not a NumPy array of numbers.") from None
     if values.dtype.kind not in "fiub":
         raise InputError(f"{path} holds {values.dtype}, not numbers.")
-    return values if values.dtype == np.uint8 else values.astype(np.float32)
+    if values.ndim < 2 or len(values) == 0:
+        raise InputError(f"{path} must hold one row of features for each example; it holds shape {values.shape}.")
+    step = len(values) if part_bytes is None else max(1, part_bytes // max(1, values[0].nbytes))
+    for start in range(0, len(values), step):
+        part = np.array(values[start : start + step], np.uint8 if values.dtype == np.uint8 else np.float32)
+        yield Features(part, np.arange(start, start + len(part)))
 
 
-def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any], tuple[str, ...]]:
+def _from_table(path: Path, id_column: str | None) -> Iterator[Features]:
     table = open_table(path)
     if id_column is not None and id_column not in table.columns:
         raise table.lacks(id_column, holds_labels=False)
@@ -146,16 +165,18 @@ def _from_table(path: Path, id_column: str | None) -> tuple[npt.NDArray[Any], np
             "with index=False, or name the column with --id."
         )
     wanted = names if id_column is None else [*names, id_column]
-    blocks: list[npt.NDArray[np.float32]] = []
-    ids: list[npt.NDArray[Any]] = []
+    row, width = 0, None
     for batch in table.batches(wanted, ids=id_column):
-        blocks.append(_numbers(path, batch, names, text=isinstance(table, CSVTable)))
-        if id_column is not None:
-            ids.append(_ids(path, batch.column(id_column), sum(len(part) for part in ids)))
-    if not blocks:
+        if batch.num_rows == 0:
+            continue
+        values = _numbers(path, batch, names, text=isinstance(table, CSVTable))
+        if width not in (None, values.shape[1:]):
+            raise InputError(f"the lists in column {names[0]!r} of {path} must all be there and of one length.")
+        ids = np.arange(row, row + len(values)) if id_column is None else _ids(path, batch.column(id_column), row)
+        yield Features(values, ids, tuple(names), named=id_column is not None)
+        row, width = row + len(values), values.shape[1:]
+    if row == 0:
         raise InputError(f"{path} has no rows.")
-    values = np.concatenate(blocks)
-    return values, np.concatenate(ids) if ids else np.arange(len(values)), tuple(names)
 
 
 def _ids(path: Path, column: Any, first_row: int) -> npt.NDArray[Any]:

@@ -127,7 +127,7 @@ def read(path: Path) -> tuple[dict[str, Any], Mechanism, Any | None, npt.NDArray
     pieces = list(reader.pieces())
     observations = np.concatenate([part for _, part in pieces] or [_none(reader.mechanism)])
     ids = None
-    if reader.header["ids"] is not None:
+    if not reader.by_number:
         ids = pa.chunked_array([part for part, _ in pieces], type=None if pieces else pa.string()).combine_chunks()
         if isinstance(ids, pa.ChunkedArray):
             raise _altered(path)
@@ -145,21 +145,22 @@ class Reader:
         with self._damage_said(), pq.ParquetFile(path) as file:
             metadata = file.metadata.metadata or {}
             self.header, self.mechanism = _read_header(path, metadata.get(_HEADER))
+            self.by_number = self.header["ids"] is None
             self._stated = metadata.get(_CHECKSUM)
             if file.metadata.num_rows != self.header["rows"]:
                 raise _altered(path)
 
     def pieces(self) -> Iterator[tuple[Any | None, npt.NDArray[Any]]]:
         """Ids (None where rows go by number) and observations, in order. A file that was altered ends in an error."""
-        by_number, checksum, row = self.header["ids"] is None, _Checksum(self.header), int(self.header["first_row"])
+        checksum, row = _Checksum(self.header), int(self.header["first_row"])
         kept = []  # what is valid only as a whole
         for batch in self._batches():
             if batch.schema.names != ["id", "observation"]:
                 raise _altered(self.path)
             ids, observations = batch.column(0), _from_arrow(self.path, batch.column(1), self.mechanism)
-            if ids.null_count or not is_plain_id(ids.type) or (by_number and not _counts(ids, row)):
+            if ids.null_count or not is_plain_id(ids.type) or (self.by_number and not _counts(ids, row)):
                 raise _altered(self.path)
-            ids = None if by_number else ids
+            ids = None if self.by_number else ids
             checksum.add(ids, observations)
             if self.mechanism.valid_as_a_whole:
                 kept.append(observations)

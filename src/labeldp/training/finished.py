@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +53,26 @@ def predict(
     folder: Path, features: npt.NDArray[Any], machine: Machine | None = None, model: str | None = None
 ) -> npt.NDArray[np.float32]:
     """The run's class probabilities for new rows."""
+    return predictor(folder, machine, model)(features)
+
+
+def predictor(
+    folder: Path, machine: Machine | None = None, model: str | None = None
+) -> Callable[[npt.NDArray[Any]], npt.NDArray[np.float32]]:
+    """The same for one part of the rows after the other; the model is read once."""
     trainer, config = open_run(folder, machine, model)
-    if list(features.shape[1:]) != config["feature_shape"]:
-        raise InputError(
-            f"the model takes features of shape {config['feature_shape']}; these have {list(features.shape[1:])}."
-        )
-    if (features.dtype == np.uint8) != (config.get("feature_type") == "uint8"):
-        raise InputError(f"the model was trained on {config['feature_type']}; these features are {features.dtype}.")
-    with explained_memory("predict fewer rows at a time."):
-        return trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features)))
+
+    def probabilities(features: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        if list(features.shape[1:]) != config["feature_shape"]:
+            raise InputError(
+                f"the model takes features of shape {config['feature_shape']}; these have {list(features.shape[1:])}."
+            )
+        if (features.dtype == np.uint8) != (config.get("feature_type") == "uint8"):
+            raise InputError(f"the model was trained on {config['feature_type']}; these features are {features.dtype}.")
+        with explained_memory("predict fewer rows at a time."):
+            return trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features)))
+
+    return probabilities
 
 
 def evaluate(
