@@ -327,17 +327,9 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
         where += f", {summary['processes']} processes"
     facts.append(("compute", f"{summary['train_flop']:.3g} FLOP, {summary['seconds']:.1f} s, {where}"))
     if "audit" in summary:
-        from labeldp.audit.result import percent
-        from labeldp.wording import downward
+        from labeldp.audit.result import one_line
 
-        for who in ("model", "release"):
-            found = summary["audit"][who]
-            facts.append(
-                (
-                    f"audit: {who}",
-                    f"ε ≥ {downward(found['epsilon_low'])} ({found['correct']:,} of {found['guesses']:,} guesses right, {percent(found['confidence'])} confidence)",
-                )
-            )
+        facts += [(f"audit: {who}", one_line(found)) for who, found in summary["audit"].items()]
     if summary["insecure"]:
         facts.append(("INSECURE", summary["insecure"]))
     return facts
