@@ -238,7 +238,7 @@ def audited_page(data: dict[str, Any]) -> str:
         [
             f"## Certificate beside measurement: {what}",
             machine_line(data["machine"]),
-            f"`python benchmarks/cifar.py {queue}`: lower bounds at 95% (right guesses of those counted).",
+            f"`python benchmarks/cifar.py {queue}`: lower bounds, each at 95% (right guesses of those counted).",
             *([AUDITED_AGAIN] if first["dataset"] != "digits" else []),
             table(header, rows),
             "Not finished: " + (", ".join(data["missing"]) or "nothing") + ".",

@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,12 @@ from labeldp.audit.headline import Bound, Headline
 from labeldp.audit.kept import KeptAudit
 from labeldp.audit.measure import audit_paper
 from labeldp.audit.result import AuditResult
+from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee
 from labeldp.report.build import Report
 
 from .pages import text
+from .test_damage import ODD, leaves, replaced
 
 MODEL, RELEASE, OTHER = "m" * 64, "a" * 64, "b" * 64
 
@@ -162,11 +165,11 @@ def test_an_audit_that_was_replaced_is_still_known(tmp_path):
     assert headlines(kept(place, 17))[0].shared_by == 2
 
 
-@pytest.mark.parametrize("replaced", [-1, 0.5, "3", None, True])
-def test_a_number_of_replaced_bounds_is_one(tmp_path, replaced):
+@pytest.mark.parametrize("number", [-1, 0.5, "3", None, True, 10**400])
+def test_a_number_of_replaced_bounds_is_one(tmp_path, number):
     place = kept(tmp_path / "a", 15)
     data = json.loads((place / "audit.json").read_text())
-    (place / "audit.json").write_text(json.dumps(data | {"replaced": replaced}))
+    (place / "audit.json").write_text(json.dumps(data | {"replaced": number}))
     with pytest.raises(ValueError, match="damaged"):
         headlines(place)
 
@@ -182,3 +185,23 @@ def test_bounds_are_stated_at_the_delta_of_the_certificate_that_they_stand_besid
     assert run.headline.delta == 1e-5  # nothing is stated beside it: its own
     strict = replace(run, certificate={"epsilon": 2.0, "delta": 0.0, "reason": None}).with_headline(0)
     assert (strict.headline.delta, strict.headline.epsilon) == (0.0, pure)
+
+
+def test_any_value_in_a_kept_audit_makes_a_page_or_a_refusal(tmp_path):
+    """Also where the next audit takes its place."""
+    good = json.loads((kept(tmp_path / "good", 15, attacks=("model", "release")) / "audit.json").read_text())
+    good["violins"] = None
+    rng, outcomes, place = random.Random(0), set(), tmp_path / "odd"
+    place.mkdir()
+    for number, path in enumerate(rng.sample([path for path in leaves(good) if path], 40)):
+        (place / "audit.json").write_text(json.dumps(replaced(good, path, rng.choice(ODD))))
+        try:
+            report = Report.of([place])
+            assert number % 5 or report.html()
+            json.dumps(report.to_json(), allow_nan=False)
+            outcomes.add("page")
+        except InputError:
+            outcomes.add("refusal")
+        kept(place, 18)
+        assert headlines(place)[0].shared_by >= 2
+    assert outcomes == {"page", "refusal"}

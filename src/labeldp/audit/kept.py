@@ -16,6 +16,7 @@ from labeldp.release.core import Release
 from labeldp.release.place import explain, place_file
 
 FILE, FORMAT = "audit.json", "labeldp audit 1"
+_MOST = 10**6  # bounds that may have stood at one place
 OWNER_ONLY = "it depends on true labels that nobody has paid for"
 
 
@@ -94,10 +95,10 @@ class KeptAudit:
             return 0
         try:
             before = KeptAudit.load(folder)
-        except InputError:
-            return 1
-        other = before.result != json.loads(json.dumps(self.result))
-        return before.replaced + (before.bounds if other else 0)
+            other = before.result != json.loads(json.dumps(self.result))
+            return before.replaced + (before.bounds if other else 0)
+        except (InputError, KeyError, TypeError):
+            return 1  # damaged, but it was one
 
     @property
     def bounds(self) -> int:
@@ -113,7 +114,11 @@ class KeptAudit:
                 raise ValueError
             violins = Guesses.from_json(data["violins"]) if data["violins"] is not None else None
             replaced, parts = data.get("replaced", 0), tuple(data.get("parts", ()))
-            if type(replaced) is not int or replaced < 0 or not all(isinstance(part, str) for part in parts):
+            if (
+                type(replaced) is not int
+                or not 0 <= replaced <= _MOST
+                or not all(isinstance(part, str) for part in parts)
+            ):
                 raise ValueError
             names = ("owner_only", "release", "trained_on", "model", "planted", "data_set", "start")
             kept = cls(data["audit"], violins, *(data[name] for name in names))

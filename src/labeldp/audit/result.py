@@ -160,6 +160,14 @@ class AuditResult:
         save_figure(violins(self.compared), path)
 
 
+def one_line(said: dict[str, Any]) -> str:
+    """A bound among others, as a summary keeps it: with what it is sure of, and of how many bounds that is said."""
+    at = f" at δ = {said['delta']:g}" if said["delta"] else ""
+    together = f", shared by {said['shared_by']} bounds" if (said.get("shared_by") or 1) > 1 else ""
+    right = f"{said['correct']:,} of {said['guesses']:,} guesses right"
+    return f"ε ≥ {downward(said['epsilon_low'])}{at} ({right}; {percent(said['confidence'])} confidence{together})"
+
+
 def percent(share: float) -> str:
     """As many digits as it has: 99.9% is not 100%."""
     return f"{100 * share:.10g}%"

@@ -464,8 +464,10 @@ def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
         )
     elif stages.rows < len(stages.material.labels):
         facts.append(("held out", "rows that nobody judges by: --holdout-epsilon releases them"))
-    for who, found in summary.get("audit", {}).items():
-        facts.append((f"audit: {who}", f"ε ≥ {found['epsilon_low']:.4g} at δ = {found['delta']:g} ({found['correct']:,} of {found['guesses']:,} guesses right)"))  # fmt: skip
+    if "audit" in summary:
+        from labeldp.audit.result import one_line
+
+        facts += [(f"audit: {who}", one_line(found)) for who, found in summary["audit"].items()]
     facts.append(("ledger", str(stages.material.ledger)))
     facts.append(
         ("compute", f"teachers {summary['teachers_flop']:.3g} FLOP, students {summary['students_flop']:.3g} FLOP")

@@ -330,17 +330,9 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
     took = "" if summary["seconds"] is None else f" {summary['seconds']:.1f} s,"  # none under central trust
     facts.append(("compute", f"{summary['train_flop']:.3g} FLOP,{took} {where}"))
     if "audit" in summary:
-        from labeldp.audit.result import percent
-        from labeldp.wording import downward
+        from labeldp.audit.result import one_line
 
-        for who in ("model", "release"):
-            found = summary["audit"][who]
-            facts.append(
-                (
-                    f"audit: {who}",
-                    f"ε ≥ {downward(found['epsilon_low'])} ({found['correct']:,} of {found['guesses']:,} guesses right, {percent(found['confidence'])} confidence)",
-                )
-            )
+        facts += [(f"audit: {who}", one_line(found)) for who, found in summary["audit"].items()]
     if summary["insecure"]:
         facts.append(("INSECURE", summary["insecure"]))
     return facts

@@ -7,17 +7,18 @@ from typing import Any
 
 from labeldp.audit.kept import KeptAudit
 from labeldp.release.joint import join_releases
-from labeldp.report.files import find_releases, read_json, read_starts
+from labeldp.report.files import find_releases, read_json, read_starts, text
 from labeldp.report.runs import Measured, Run, each_measured, who_sees
 
 
 def read_kept(folder: Path, owner: bool) -> Run:
     """One audit, of a model, a release, or both."""
     kept = KeptAudit.load(folder)
-    parts = kept.parts or (() if kept.release is None else (kept.release,))
+    release, trained_on = text(kept.release), text(kept.trained_on)
+    parts = kept.parts or (() if release is None else (release,))
     # If the model saw another release, this one's certificate is not of it.
-    stranger = kept.trained_on not in (None, kept.release)
-    behind = (*parts, str(kept.trained_on)) if stranger else parts
+    stranger = trained_on is not None and trained_on != release
+    behind = (*parts, trained_on) if trained_on is not None and stranger else parts
     releases = find_releases(folder, [kept.start], behind)
     here = {release.checksum: release for release in releases}
     looked_at = join_releases([here[one] for one in parts]) if parts and all(one in here for one in parts) else None
@@ -28,11 +29,11 @@ def read_kept(folder: Path, owner: bool) -> Run:
         else []
     )
     return Run(
-        name=folder.resolve().name, kind="audit", data_set=kept.data_set,
+        name=folder.resolve().name, kind="audit", data_set=text(kept.data_set),
         certificate=looked_at.certificate() if looked_at is not None and not stranger else None,
         trust=looked_at.mechanism.trust if looked_at is not None else None, insecure=looked_at.insecure if looked_at is not None else None,
         mechanism=looked_at.mechanism.name if looked_at is not None else None, made_from=behind, checked=looked_at is not None,
-        model=kept.model, canaries=None if kept.planted is None else int(kept.planted),
+        model=text(kept.model), canaries=None if kept.planted is None else int(kept.planted),
         class_names=looked_at.class_names if looked_at is not None else (),
         measured=() if hidden else tuple(each_measured(kept.result, who_sees)), more_bounds=kept.replaced + (kept.bounds if hidden else 0),
         says_not_of_what=kept.model is None and not behind, violins=None if hidden else kept.violins,

@@ -22,11 +22,11 @@ _POINTS = 150  # of a curve or of one side of a violin: more nobody sees
 HUES = 6  # of style.css: .hue0 …
 
 
-def epsilon_axis(proven: float | None, measured: Sequence[Measured], cap: float | None) -> Markup:
-    """What is proven and what was measured, on one axis of ε."""
+def epsilon_axis(proven: float | None, measured: Sequence[Measured], cap: float | None, at: str = "") -> Markup:
+    """What is proven and what was measured, on one axis of ε; `at` which δ the cap is, where that is another than the others'."""
     sure = [("proven: ε ≤ {}", proven, "proven")] if proven is not None else []
-    if cap is not None and (proven is None or not math.isclose(cap, proven, rel_tol=1e-6)):
-        sure.append(("all releases of the data set: ε ≤ {}", cap, "cap"))
+    if cap is not None and (proven is None or at or not math.isclose(cap, proven, rel_tol=1e-6)):
+        sure.append(("all releases of the data set: ε ≤ {}" + at, cap, "cap"))
     ends = [x for x in (proven, cap, *(m.low for m in measured), *(m.high for m in measured)) if x is not None]
     top = 1.15 * max([*ends, 0.5])
     said = [words.format(upward(value)) for words, value, _ in sure]

@@ -67,14 +67,13 @@ class View:
     def of(cls, run: Run, number: int) -> View:
         """Draw everything."""
         cap = _cap(run)
-        measured = [m for m in run.measured if math.isfinite(m.low)]
         epsilon = run.epsilon
         have = {release.checksum for release in run.releases}
         planted = run.share_planted()
         return cls(
             run=run,
             anchor=f"run-{number}",
-            axis=charts.epsilon_axis(epsilon, measured, cap["epsilon"] if cap else None) if epsilon is not None or measured else None,
+            axis=_axis(run, cap),
             loss=charts.curves(run.history, "loss", "Training loss"),
             selecting=charts.curves(run.history, "accuracy_selecting", "Accuracy by which an epoch was chosen", percent=True),
             violin=charts.violin(run.violins) if run.violins is not None else None,
@@ -92,6 +91,17 @@ class View:
             two_sided=any(m.high is not None for m in run.measured),
             starts=tuple(map(_start, run.starts)),
         )  # fmt: skip
+
+
+def _axis(run: Run, cap: dict[str, Any] | None) -> Markup | None:
+    measured = [m for m in run.measured if math.isfinite(m.low)]
+    if run.epsilon is None and not measured:
+        return None
+    if cap is None:
+        return charts.epsilon_axis(run.epsilon, measured, None)
+    same = run.certificate is None or cap["delta"] == run.certificate["delta"]
+    at = "" if same else f" at δ = {cap['delta']:g}"
+    return charts.epsilon_axis(run.epsilon, measured, cap["epsilon"], at)
 
 
 def _cap(run: Run) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 READING = (
     "Accuracy is on the public test set. The certificate is proven, for neighbours that differ in one label. Measured are "
-    "lower bounds at 95% from planted labels (Steinke et al. 2023), by who sees the model's probabilities and by who sees "
+    "lower bounds, each at 95%, from planted labels (Steinke et al. 2023), by who sees the model's probabilities and by who sees "
     "the release; of several seeds, from the lowest to the highest."
 )
 INTERVAL = (
