@@ -73,9 +73,14 @@ class Request:
     )
 
     def __post_init__(self) -> None:
-        if self.again not in (None, AGAIN_CHARGE):
-            raise InputError(f"`again` takes only {AGAIN_CHARGE!r}; got {self.again!r}.")
+        check_again(self.again)
         check_name(self.data_set)
+
+
+def check_again(again: str | None) -> None:
+    """One word says that a second release is meant."""
+    if again not in (None, AGAIN_CHARGE):
+        raise InputError(f"`again` takes only {AGAIN_CHARGE!r}; got {again!r}.")
 
 
 def check_name(data_set: str) -> None:

@@ -21,7 +21,7 @@ from labeldp.release.place import place_file
 Numbers = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 22
-_OPTIONAL = ("ids", "true", "data_set", "data_rows", "planting")
+_OPTIONAL = ("ids", "true", "data_set", "data_rows", "planting", "asked")
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +33,7 @@ class Canaries:
     label that nobody has paid for.
 
     `data_set` and `data_rows` say in what they were planted, `planting` names that act: another one makes other labels of the same rows.
+    `asked` is what was asked for, so that the same is never drawn twice.
     """
 
     rows: Numbers
@@ -44,6 +45,7 @@ class Canaries:
     data_set: str | None = None
     data_rows: int | None = None
     planting: str | None = None
+    asked: str | None = None
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -162,12 +164,12 @@ class Canaries:
         """The true labels of the canaries' rows, for their owner, or of a public benchmark: what is measured with them is not published."""
         return np.asarray(labels.reveal()[self.rows], dtype=np.int64)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, *, replace: bool = True) -> None:
         """For the owner's eyes: whoever has this file knows the planted labels."""
         arrays: dict[str, Any] = {"rows": self.rows, "candidates": self.candidates, "planted": self.planted}
         arrays["num_classes"] = np.int64(self.num_classes)
         arrays |= {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name) is not None}
-        place_file(path, lambda file: np.savez_compressed(file, **arrays), private=True)
+        place_file(path, lambda file: np.savez_compressed(file, **arrays), replace=replace, private=True)
 
     @classmethod
     def load(cls, path: Path | str) -> Canaries:
@@ -181,7 +183,7 @@ class Canaries:
             given = [array for array in (rows, candidates, planted, true, data_rows) if array is not None]
             whole = all(array.dtype.kind in "iu" for array in given)
             classes = int(arrays["num_classes"]) if "num_classes" in arrays else max(2, int(candidates.max()) + 1)
-            texts = {name: str(arrays[name][()]) for name in ("data_set", "planting") if name in arrays}
+            texts = {name: str(arrays[name][()]) for name in ("data_set", "planting", "asked") if name in arrays}
             of = int(data_rows) if data_rows is not None else None
         except FileNotFoundError:
             raise InputError(f"there is no file {path}.") from None

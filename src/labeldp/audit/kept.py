@@ -13,7 +13,7 @@ from labeldp.audit.guesses import LOWEST, Guesses, count_guesses
 from labeldp.audit.result import AuditResult
 from labeldp.errors import InputError
 from labeldp.release.core import Release
-from labeldp.release.place import place_file
+from labeldp.release.place import is_unfinished, place_file
 
 FILE, FORMAT = "audit.json", "labeldp audit 1"
 OWNER_ONLY = "it depends on true labels that nobody has paid for"
@@ -63,7 +63,8 @@ class KeptAudit:
 
     def save(self, folder: Path) -> None:
         """As folder/audit.json; an earlier audit there is replaced, anything else is left alone."""
-        if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).exists()):
+        holds = [path for path in folder.iterdir() if not is_unfinished(path)] if folder.is_dir() else []
+        if folder.is_file() or (holds and folder / FILE not in holds):
             raise InputError(f"{folder} holds something else than an audit; choose another --out.")
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ Killed later, it only finishes the rename.
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -167,8 +168,8 @@ def check_release(
         ledger.look(request)
 
 
-def fetch(ledger: Ledger, number: int, out: Path) -> None:
-    """Write the ledger's copy of a release that was published before."""
+def fetch(ledger: Ledger, number: int, out: Path) -> bool:
+    """Write the ledger's copy of a release that was published before. False if it is there already, byte for byte."""
     record = ledger.book().releases.get(number)
     if record is None or not record.reached(PUBLISHED):
         raise InputError(f"{ledger.path} has no finished release {number}; `labeldp ledger show` lists them.")
@@ -177,7 +178,10 @@ def fetch(ledger: Ledger, number: int, out: Path) -> None:
         raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
     if _stated(ledger.kept(record)) != record.checksum:
         raise LedgerError(f"{ledger.kept(record)} is missing or was altered.")
+    if look_up(out) and filecmp.cmp(out, ledger.kept(record), shallow=False):
+        return False
     place_file(out, lambda file: _copy(ledger.kept(record), file))
+    return True
 
 
 @contextmanager
