@@ -188,7 +188,7 @@ def test_few_canaries_in_the_papers_way_are_said_in_the_result():
 
 def test_gaussian_releases_need_their_delta_and_others_are_not_gaussian():
     canaries, release = planted(calibrate("gaussian", epsilon=2, num_classes=4, delta=1e-5), 2)
-    with pytest.raises(InputError, match="--delta"):
+    with pytest.raises(InputError, match="`delta`"):
         audit(None, canaries, release=release)
     strict = audit(None, canaries, release=release, delta=1e-5)
     curve = audit(None, canaries, release=release, delta=1e-5, method="gaussian")

@@ -37,12 +37,19 @@ class Budget:
         if self.gaussian is not None:
             check_delta(self.gaussian[1], "the budget's delta")
         if self.raise_it and not self.given:
-            raise InputError("raising a budget needs the new one: add --budget or --budget-gaussian.")
+            raise InputError("raising a budget needs the new one: add `budget` or `budget_gaussian`.")
 
     @property
     def given(self) -> bool:
         """Whether the user named any cap."""
-        return self.pure is not None or self.gaussian is not None
+        return bool(self.named)
+
+    @property
+    def named(self) -> list[str]:
+        """The arguments that named caps."""
+        return [
+            name for name, cap in (("`budget`", self.pure), ("`budget_gaussian`", self.gaussian)) if cap is not None
+        ]
 
     def caps(self, otherwise: Cost) -> Cost:
         """The caps, with the parts that were not named taken from `otherwise`."""
@@ -101,10 +108,14 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     """Allow, repeat or refuse (by raising)."""
     entries: list[tuple[str, dict[str, Any]]] = []
     data_set = _recognise(book, request)
-    if request.insecure and (budget.given or (data_set is not None and data_set.unprotected is None)):
+    if request.insecure and data_set is not None and data_set.unprotected is None:
         raise RefusedError(
             f"the data set {request.data_set!r} has a budget, and an insecure release ({request.insecure}) would void it. "
-            "Use another --data-set and --ledger for experiments."
+            "Use another `data_set` and `ledger` for experiments."
+        )
+    if request.insecure and budget.given:
+        raise RefusedError(
+            f"an insecure release ({request.insecure}) keeps no budget: leave out {' and '.join(budget.named)}."
         )
     if data_set is None:
         caps = None
@@ -139,7 +150,7 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
         raise AlreadyReleasedError(
             f"rows of {data_set.name!r} were released before ({_describe(before[-1])}, made on {before[-1].made}), and this "
             f"request differs in {_differences(before, request)}. A second look at the same labels costs again: add "
-            f'`--again charge` (in Python again="charge") if that is meant.{" And then: " + over if over else ""}'
+            f"`again='charge'` if that is meant.{' And then: ' + over if over else ''}"
         )
     if over:
         raise BudgetError(f"{over} Nothing was charged or released.")
@@ -159,24 +170,24 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
     known, mine = book.data_sets.get(request.data_set), request.fingerprint
     if known is not None and not known.fingerprint.matches(mine):
         if known.fingerprint.same_file(mine):
-            way = "with --id" if known.fingerprint.by == "ids" else "without --id"
+            way = "with ids (`ids`)" if known.fingerprint.by == "ids" else "without ids (`ids`)"
             raise RefusedError(
                 f"these rows were released before {way}, and the ledger must know them in one way: do so again."
             )
         raise RefusedError(
             f"the ledger knows {request.data_set!r} by {_of(known.fingerprint)}, and this input does not match: it has "
-            f"{_of(mine)}. If these are other people's labels, name them with --data-set; if some rows are the same, their "
+            f"{_of(mine)}. If these are other people's labels, name them with `data_set`; if some rows are the same, their "
             "budget is spent under the old name."
         )
     for other in book.data_sets.values():
         theirs = other.fingerprint
         if other.name != request.data_set and ((mine.digest and theirs.matches(mine)) or theirs.same_file(mine)):
-            how = f"Use --data-set {other.name}."
+            how = f"Use `data_set={other.name!r}`."
             if "planting" in request.details:  # such a file says itself what it is of
-                how = f"Plant the canaries again with --data-set {other.name}: a planted file carries its data set's name."
+                how = f"Plant the canaries again with `data_set={other.name!r}`: a planted file carries its data set's name."
             raise RefusedError(
                 f"these rows are known to the ledger as data set {other.name!r}; under another name they would escape its "
-                f"budget. {how} If they are other people whose ids merely coincide, give them ids of their own, or another --ledger."
+                f"budget. {how} If they are other people whose ids merely coincide, give them ids of their own, or another `ledger`."
             )
     return known
 
@@ -202,7 +213,7 @@ def _changed(data_set: DataSet, budget: Budget) -> Cost:
     if not caps.within(data_set.caps) and not budget.raise_it:
         raise BudgetError(
             f"the budget of {data_set.name!r} was fixed at {describe_caps(data_set.caps)}, which this would raise to "
-            f"{describe_caps(caps)}. That weakens what was promised; add --raise-budget to record it and go on."
+            f"{describe_caps(caps)}. That weakens what was promised; add `raise_budget=True` to record it and go on."
         )
     return caps
 
@@ -231,7 +242,7 @@ def _same(data_set: DataSet, request: Request) -> ReleaseRecord | None:
 def _differences(before: list[ReleaseRecord], request: Request) -> str:
     """In what the request differs from the release that it is closest to."""
     words = {"mechanism": "mechanism or ε", "label": "the label column", "label_names": "the class names",
-             "shuffle": "--shuffle", "entropy": "the source of the noise",
+             "shuffle": "`shuffle`", "entropy": "the source of the noise",
              "public_prior": "where the public prior comes from", "channels": "the public prior", "selection": "the candidates",
              "planting": "the canaries (these rows were released before without them, or with others)"}  # fmt: skip
 
@@ -254,15 +265,15 @@ def _over_budget(data_set: DataSet, request: Request) -> str | None:
         return None
     options = []
     if total.pure > data_set.caps.pure:
-        options.append(f"--budget {_few_digits(total.pure)}")
+        options.append(f"budget={_few_digits(total.pure)}")
     if any(a > b for a, b in zip(total.numbers()[1:], data_set.caps.numbers()[1:], strict=True)):
         delta = data_set.delta or request.delta or 1e-5
         epsilon = Cost(0.0, *total.numbers()[1:]).epsilon(delta) * (1 + 2 * SLACK_SHARE)
-        options.append(f"--budget-gaussian {_few_digits(epsilon)} --budget-delta {delta:g}")
+        options.append(f"budget_gaussian=({_few_digits(epsilon)}, {delta:g})")
     return (
         f"the budget of {data_set.name!r} is {describe_caps(data_set.caps)}; {describe_caps(spent)} of it is spent on these rows, "
         f"and this release costs {describe_caps(request.cost)}. To weaken the promise, on the record: "
-        f"{' '.join(options)} --raise-budget."
+        f"`{', '.join(options)}, raise_budget=True`."
     )
 
 

@@ -99,9 +99,9 @@ class Canaries:
         check_num_classes(num_classes)
         among = np.arange(rows, dtype=np.int64) if isinstance(rows, (int, np.integer)) else np.asarray(rows, np.int64)
         if not 1 <= count <= len(among):
-            raise InputError(f"--count is from 1 to the number of rows, {len(among):,}; got {count:,}.")
+            raise InputError(f"`count` is from 1 to the number of rows, {len(among):,}; got {count:,}.")
         if not 2 <= candidates <= num_classes:
-            raise InputError(f"--candidates is from 2 to the number of classes, {num_classes}; got {candidates}.")
+            raise InputError(f"`candidates` is from 2 to the number of classes, {num_classes}; got {candidates}.")
         chosen = np.sort(among[_shuffled(entropy, 1, len(among))[0, :count]])
         step = max(1, _CHUNK // num_classes)
         drawn = np.concatenate(
@@ -124,7 +124,7 @@ class Canaries:
         classes = labels[0].num_classes
         if classes < 3:
             raise InputError(
-                "the paper's way needs a third class: candidates are wrong labels only. Leave out --wrong-only."
+                "the paper's way needs a third class: candidates are wrong labels only. Leave out `wrong_only`."
             )
         codes = np.concatenate([part.reveal() for part in labels]).astype(np.int64)
         among = len(codes) if rows is None else rows

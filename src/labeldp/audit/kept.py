@@ -65,11 +65,11 @@ class KeptAudit:
         """As folder/audit.json; an earlier audit there is replaced, anything else is left alone."""
         holds = [path for path in folder.iterdir() if not is_unfinished(path)] if folder.is_dir() else []
         if folder.is_file() or (holds and folder / FILE not in holds):
-            raise InputError(f"{folder} holds something else than an audit; choose another --out.")
+            raise InputError(f"{folder} holds something else than an audit; choose another `out`.")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
-            raise InputError(f"{folder} cannot be made a directory (--out).") from None
+            raise InputError(f"{folder} cannot be made a directory (`out`).") from None
         data = {
             "format": FORMAT,
             "audit": self.result,

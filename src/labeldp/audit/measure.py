@@ -79,11 +79,11 @@ def audit(
         raise InputError("an audit needs the model's probabilities, a release, or both.")
     if release is not None and delta < (promised := promised_delta(release)):
         raise InputError(
-            f"this release promises (ε, δ) with δ = {promised:g}: audit it at that δ (--delta); at a smaller one it promises no such ε."
+            f"this release promises (ε, δ) with δ = {promised:g}: audit it at that δ (`delta`); at a smaller one it promises no such ε."
         )
     bound = _gaussian(release) if method == "gaussian" else one_run_exact
     if method == "gaussian" and delta <= 0:
-        raise InputError("the Gaussian method states ε at a δ: give one (--delta 1e-5).")
+        raise InputError("the Gaussian method states ε at a δ: give one (`delta=1e-5`).")
     alpha = (1 - confidence) / len(tried)
     looks = [(attack.name, _looked(attack, at, canaries, thresholds, delta, alpha, bound)) for attack, at in tried]
     name, best = max(looks, key=lambda look: (look[1].epsilon, look[1].guesses))
@@ -150,7 +150,7 @@ def _strangers(tried: list[tuple[Attack, Numbers]], method: str, from_release: b
     if from_release is False:
         raise InputError(
             "the model was trained on another release than this one, whose Gaussian curve says nothing about it: name the release that it "
-            "was trained on (--release), or leave out --method gaussian."
+            "was trained on (`release`), or leave out `method='gaussian'`."
         )
     tried.clear()
     return [
@@ -187,7 +187,7 @@ def _strategy(attack: Attack) -> ThresholdStrategy:
 def _gaussian(release: Release | None) -> OneRunBound:
     if release is None or not isinstance(release.mechanism, Gaussian):
         raise InputError(
-            "the Gaussian method is for releases of Gaussian noise only, and needs one to see that it is (--release): for other "
+            "the Gaussian method is for releases of Gaussian noise only, and needs one to see that it is (`release`): for other "
             "mechanisms it would prove what is not true."
         )
 
@@ -222,6 +222,6 @@ def _warnings(canaries: Canaries) -> list[str]:
         found.append(f"{len(canaries)} canaries can prove next to nothing; plant hundreds.")
     if canaries.true is not None:
         found.append(
-            "candidates were chosen by looking at true labels (--wrong-only), which nobody has paid for: this result is for you alone."
+            "candidates were chosen by looking at true labels (`wrong_only`), which nobody has paid for: this result is for you alone."
         )
     return found

@@ -111,16 +111,16 @@ def plant_file(
     `ledger` (default: the user's own) knows as released are refused, unless `again` says that a second release of them is meant.
     """
     if out.resolve() in (labels.resolve(), secret.resolve()) or secret.resolve() == labels.resolve():
-        raise InputError("the labels, --out and --secret must be three different files.")
+        raise InputError("the labels, `out` and `secret` must be three different files.")
     if out.suffix != ".parquet":
-        raise InputError(f"the planted labels are written as Parquet: name --out something.parquet, not {out.name}.")
+        raise InputError(f"the planted labels are written as Parquet: name `out` something.parquet, not {out.name}.")
     check_again(again)
     table = open_table(labels)
     stated = stated_data_set(table)
     if stated and data_set not in (None, stated):
         raise InputError(
             f"this file holds labels of the data set {stated!r}; under another name they would escape its budget. If the ledger knows them "
-            f"as {data_set!r}, plant again in the file without canaries, with --data-set {data_set}."
+            f"as {data_set!r}, plant again in the file without canaries, with `data_set={data_set!r}`."
         )
     source = TableSource(table, label, classes, id_column)
     stamp = source.stamp()
@@ -187,10 +187,10 @@ def _planted_before(secret: Path, asked: dict[str, Any]) -> Canaries | None:
     try:
         canaries = Canaries.load(secret)
     except InputError:
-        raise InputError(f"{secret} is there already, and holds no canaries; name another file for --secret.") from None
+        raise InputError(f"{secret} is there already, and holds no canaries; name another file for `secret`.") from None
     if canaries.asked != canonical(asked):
         raise InputError(
-            f"{secret} holds other canaries ({_differences(canaries, asked)}); name another file for --secret."
+            f"{secret} holds other canaries ({_differences(canaries, asked)}); name another file for `secret`."
         )
     remove_unfinished(secret)  # killed between its two names
     return canaries
@@ -222,7 +222,7 @@ def _refuse_released(source: Source, data_set: str, span: tuple[int, int], ledge
     if before is not None:
         raise AlreadyReleasedError(
             f"some of these rows were released before (data set {before.data_set!r}, made on {before.made}), without these canaries, and a "
-            "second release of them costs again. Plant before the first one; or, if a second one is meant, add `--again charge`."
+            "second release of them costs again. Plant before the first one; or, if a second one is meant, add `again='charge'`."
         )
 
 

@@ -27,6 +27,7 @@ from labeldp.cli import (
     select,
     train,
 )
+from labeldp.cli.arguments import as_options
 from labeldp.cli.streams import ReaderGoneError, noting_its_result, standard_streams
 from labeldp.errors import LabelDPError
 
@@ -122,7 +123,7 @@ def _run() -> None:
     try:
         app()
     except LabelDPError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {as_options(str(error))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError:
         typer.echo("error: out of memory; the same command may be run again, nothing is charged twice.", err=True)

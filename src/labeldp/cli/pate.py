@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeldp.cli import output
 from labeldp.cli.options import DeviceOption, JsonOption
 from labeldp.cli.output import guarantee_text, number, print_facts, print_json
 from labeldp.cli.pate_build import (
@@ -411,7 +412,7 @@ def account(
 def _release(stages: Stages, mechanism: PateAnswers, holdout_epsilon: float | None, papers: Papers) -> Any:
     made = stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
     for warning in made.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        output.warn(warning)
     if holdout_epsilon is not None:
         stages.hold_out(holdout_epsilon, papers.ledger, papers.entropy)
     return made

@@ -98,7 +98,7 @@ def make_release(
     """
     check_name(data_set)
     if shuffle and source.id_column is None:
-        raise InputError("shuffled rows can only be found again by an id: --shuffle needs --id.")
+        raise InputError("shuffled rows can only be found again by an id: `shuffle` needs `id_column`.")
     if out is not None:
         _check_out(out, ledger)
     with ledger.lock(data_set) as scratch, _temporary(out, scratch) as out_temporary:
@@ -119,7 +119,7 @@ def make_release(
         done = earlier is not None and earlier.reached(PUBLISHED)
         warnings = () if done else familiar_ids(ledger.book(), request)
         if out is not None and os.path.lexists(out) and not (earlier and done and delivered == earlier.checksum):
-            raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
+            raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
         _reserve_room(0 if done else _size(survey, mechanism), scratch, out_temporary, shuffle)
         record = ledger.charge(request)
         try:
@@ -175,7 +175,7 @@ def fetch(ledger: Ledger, number: int, out: Path) -> bool:
         raise InputError(f"{ledger.path} has no finished release {number}; `labeldp ledger show` lists them.")
     _check_out(out, ledger)
     if look_up(out) and _stated(out) != record.checksum:
-        raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
+        raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
     if _stated(ledger.kept(record)) != record.checksum:
         raise LedgerError(f"{ledger.kept(record)} is missing or was altered.")
     if look_up(out) and filecmp.cmp(out, ledger.kept(record), shallow=False):
@@ -329,7 +329,7 @@ def _finish_rename(made: Made) -> None:
         except FileNotFoundError:
             raise LostReleaseError(
                 f"release {made.record.number} was published on {made.record.made}, but its file {made.path} is gone. Put it "
-                "back from a backup or from whoever received it, or add `--again charge` for a new one."
+                "back from a backup or from whoever received it, or add `again='charge'` for a new one."
             ) from None
     if _stated(made.path) != made.record.checksum:
         raise LostReleaseError(f"{made.path} is not the file that was released: it was altered or damaged.")

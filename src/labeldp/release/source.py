@@ -90,7 +90,7 @@ class Source(ABC):
     ) -> Survey:
         with_ids = self.id_column is not None
         if selected is not None and selected.by_id and not with_ids:
-            raise InputError("rows are chosen by id here: name the column that holds ids with --id.")
+            raise InputError("rows are chosen by id here: name the column that holds ids with `id_column`.")
         columns: dict[str, ColumnHasher] = {}
         hasher = IdHasher(key)
         everything, wanted = HashSorter(scratch / "all.u64"), HashSorter(scratch / "selected.u64")

@@ -110,7 +110,7 @@ def familiar_ids(book: Book, request: Request) -> tuple[str, ...]:
         if shared and request.insecure and other.unprotected is None:
             raise RefusedError(
                 f"{shared:,} of these ids are protected by the budget of data set {other.name!r}, which an insecure release "
-                f"({request.insecure}) would void. Use another --ledger for experiments with other people's ids."
+                f"({request.insecure}) would void. Use another `ledger` for experiments with other people's ids."
             )
         if shared:
             warnings.append(
