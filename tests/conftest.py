@@ -40,14 +40,23 @@ def cli(monkeypatch, capsys):
 
 # ── pages: a real browser, Debian's chromium, driven by Playwright. Without one they are skipped, but in CI (LABELDP_BROWSER=required) ──
 
+NO_BROWSER = "no browser (apt-get install chromium)"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Tests that are skipped are said, with what it takes to run them."""
+    skipped = sum(NO_BROWSER in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
+    if skipped:
+        terminalreporter.write_line(f"{skipped} tests of pages were skipped: {NO_BROWSER}", yellow=True)
+
 
 @pytest.fixture(scope="session")
 def browser():
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
         if os.environ.get("LABELDP_BROWSER") == "required":
-            pytest.fail("no chromium: apt-get install chromium")
-        pytest.skip("no chromium (apt-get install chromium)")
+            pytest.fail(NO_BROWSER)
+        pytest.skip(NO_BROWSER)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:

@@ -141,7 +141,7 @@ def _validated(labels: npt.ArrayLike, num_classes: int, first_row: int) -> Codes
     if values.dtype.kind not in "iuf":
         raise InputError(
             f"labels must be class numbers 0 to {num_classes - 1}; got an array of type {values.dtype}. "
-            "For text labels declare the names (on the command line: --classes no,yes)."
+            "For text labels declare the names (`label_names`)."
         )
     if values.size == 0:
         raise InputError("there are no labels: the input has no rows.")

@@ -46,7 +46,7 @@ def test_last_months_export_and_one_more_row_is_refused(tmp_path):
         AlreadyReleasedError, match=r"1,000 of these 1,001 ids were released before, in data set 'march'"
     ) as told:
         release(path, range(1001), "april", budget=1.0)
-    for word in ("'march'", "'april'", "--budget 2 --raise-budget", "--other-ids NAME", "--again charge"):
+    for word in ("'march'", "'april'", "`budget=2, raise_budget=True`", "`other_ids='NAME'`", "`again='charge'`"):
         assert word in str(told.value)
     with pytest.raises(BudgetError, match="which raises 'april' and 'march'"):
         release(path, range(1001), "april", again="charge", budget=1.0)
@@ -105,7 +105,7 @@ def test_rows_that_a_data_set_holds_but_has_not_released_are_under_its_budget(tm
 def test_gaussian_and_pure_caps_are_kept_apart_across_data_sets(tmp_path):
     path = tmp_path / "l"
     release(path, range(10), "march", budget=1.0)
-    with pytest.raises(BudgetError, match=r"--budget 1 --budget-gaussian 1\.?\S* --budget-delta 1e-05 --raise-budget"):
+    with pytest.raises(BudgetError, match=r"`budget=1, budget_gaussian=\(1\.?\S*, 1e-05\), raise_budget=True`"):
         release(path, range(10), "again", GAUSSIAN, again="charge", other_ids=ORIGINAL)
     release(
         path,
@@ -253,7 +253,7 @@ def test_the_same_again_is_the_same_after_an_upgrade(older):
         )
     assert again.header["ledger"]["entry"] == 3
     padded = ["00041", "00042", "0043.0", "x"]
-    with pytest.raises(AlreadyReleasedError, match="--ids-as-written"):
+    with pytest.raises(AlreadyReleasedError, match="`ids_as_written=True`"):
         ONE.release(np.zeros(4, int), data_set="padded", ids=padded, ledger=labeldp.Ledger(older), label="y")
     with pytest.warns(labeldp.errors.RepeatedReleaseWarning):
         again = ONE.release(

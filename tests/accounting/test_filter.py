@@ -70,7 +70,7 @@ def test_anything_else_on_the_same_rows_is_refused():
         request(details={**DETAILS, "label": "other"}),
         request(rows=RowNumbers(99, 100)),
     ):
-        with pytest.raises(AlreadyReleasedError, match="--again charge"):
+        with pytest.raises(AlreadyReleasedError, match="`again='charge'`"):
             decide(book(record()), changed, Budget(), "now")
 
 
@@ -105,7 +105,7 @@ def test_a_budget_may_fall_but_rises_only_when_asked_to():
     lower = decide(book(caps=Cost(pure=3.0)), request(), Budget(pure=2.0), "now")
     assert kinds(lower) == ["budget", CHARGED]
     assert lower.entries[0][1]["raised"] is False
-    with pytest.raises(BudgetError, match="--raise-budget"):
+    with pytest.raises(BudgetError, match="raise_budget=True`"):
         decide(book(), request(), Budget(pure=2.0), "now")
     raised = decide(book(), request(), Budget(pure=2.0, raise_it=True), "now")
     assert raised.entries[0][1]["raised"] is True
@@ -118,7 +118,7 @@ def test_naming_one_cap_leaves_the_other():
 
 
 def test_names_and_fingerprints():
-    with pytest.raises(RefusedError, match="--data-set"):
+    with pytest.raises(RefusedError, match="`data_set"):
         decide(book(), request(fingerprint=Fingerprint("columns", 100, "cd")), Budget(), "now")
     with pytest.raises(RefusedError, match="'visits'"):
         decide(book(), request(data_set="copies"), Budget(), "now")
@@ -131,8 +131,13 @@ def test_names_and_fingerprints():
 
 def test_insecure_releases_need_a_data_set_without_a_budget():
     seeded = request(insecure="seed")
-    for ledger, budget in ((book(), Budget()), (EMPTY, Budget(pure=1.0))):
-        with pytest.raises(RefusedError, match="has a budget"):
+    for ledger, budget, remedy in (
+        (book(), Budget(), "has a budget, .* Use another `data_set` and `ledger`"),
+        (book(), Budget(pure=1.0), "has a budget, .* Use another `data_set` and `ledger`"),
+        (EMPTY, Budget(pure=1.0), "leave out `budget`\\.$"),
+        (EMPTY, Budget(gaussian=(1.0, 1e-5)), "leave out `budget_gaussian`\\.$"),
+    ):
+        with pytest.raises(RefusedError, match=remedy):
             decide(ledger, seeded, budget, "now")
     decision = decide(EMPTY, seeded, Budget(), "now")
     assert kinds(decision) == ["data set", "unprotected", CHARGED]

@@ -109,7 +109,7 @@ def test_scores_by_row_number(tmp_path):
     assert read_scores(numbered, bare.canaries).places.tolist() == bare.canaries.rows.tolist()
     for name, ids in (("s.parquet", bare.ids), ("t.parquet", [f"u{i}" for i in range(ROWS)])):
         write_scores(tmp_path / name, ids, bare.model)
-        with pytest.raises(InputError, match="plant with --id"):
+        with pytest.raises(InputError, match="plant with ids"):
             read_scores(tmp_path / name, bare.canaries)
     (tmp_path / "named").mkdir()
     named = Owner(tmp_path / "named")

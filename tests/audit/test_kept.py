@@ -1,6 +1,8 @@
 """An audit as a directory: what was measured comes back as it was, and nothing else is overwritten."""
 
 import json
+import os
+import signal
 import stat
 
 import numpy as np
@@ -40,6 +42,20 @@ def test_what_looked_at_true_labels_is_the_owners(tmp_path):
     KeptAudit.of(measured(), None, None, knows_truth=True).save(tmp_path / "audit")
     assert stat.S_IMODE((tmp_path / "audit" / "audit.json").stat().st_mode) == 0o600
     assert KeptAudit.load(tmp_path / "audit").owner_only
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a process that can be killed")
+def test_killed_while_it_was_written_it_can_be_kept_again(tmp_path):
+    kept = KeptAudit.of(measured(), None, None, knows_truth=False)
+    child = os.fork()
+    if child == 0:
+        os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+        kept.save(tmp_path / "audit")
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    (left,) = os.listdir(tmp_path / "audit")
+    assert left.startswith(".labeldp-")
+    kept.save(tmp_path / "audit")
+    assert os.listdir(tmp_path / "audit") == ["audit.json"]
 
 
 def test_nothing_else_is_overwritten(tmp_path):

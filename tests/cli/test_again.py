@@ -244,8 +244,21 @@ def test_an_insecure_release_of_a_data_set_with_a_budget(desk, insecure):
 
 
 def test_an_insecure_release_with_a_budget_of_its_own(desk):
-    refused(desk.release(desk.numbered(), "--insecure-seed", "7", "--budget", "1"), "has a budget")
+    """The remedy is to leave the budget out; where the data set has one, another ledger."""
+    refused(
+        desk.release(desk.numbered(), "--insecure-seed", "7", "--budget", "1"), "keeps no budget: leave out --budget."
+    )
+    both = ("--budget", "1", "--budget-gaussian", "1", "--budget-delta", "1e-5")
+    refused(desk.release(desk.numbered(), "--insecure-seed", "7", *both), "leave out --budget and --budget-gaussian.")
     desk.expect_untouched()
+    assert desk.release(desk.numbered(), "--insecure-seed", "7").code == 0
+    desk.released(desk.numbered(name="more.csv", shift=900), out=desk.outs / "more")
+    refused(
+        desk.release(
+            desk.numbered(name="more.csv", shift=900), "--insecure-seed", "7", "--budget", "1", out=desk.outs / "b"
+        ),
+        "another --data-set and --ledger",
+    )
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,62 @@ def test_141_for_a_table_too(desk):
     assert (done.returncode, done.stderr) == (141, "")
 
 
+# ── standard output that cannot be written: the exit code speaks of the work ──
+
+NOWHERE = {  # what a shell does to the streams: standard output, standard error
+    "closed": (">&-", ""),
+    "full": ("> /dev/full", ""),
+    "both closed": (">&-", "2>&-"),
+    "both full": ("> /dev/full", "2> /dev/full"),
+    "only standard error closed": ("", "2>&-"),
+    "only standard error full": ("", "2> /dev/full"),
+}
+
+
+def in_shell(arguments, out="", err=""):
+    command = ["sh", "-c", f'"$@" {out} {err}', "sh", sys.executable, "-m", "labeldp", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment())
+
+
+@pytest.mark.parametrize("way", NOWHERE)
+def test_0_a_release_that_nobody_could_be_told_of(desk, way):
+    out, err = NOWHERE[way]
+    json = ("--json",) if way == "full" else ()
+    done = in_shell(release(desk, desk.numbered(), *json), out, err)
+    assert done.returncode == 0, done.stderr
+    assert bool(done.stdout) == (out == "")
+    warned = [
+        line for line in done.stderr.splitlines() if line.startswith("warning: standard output cannot be written")
+    ]
+    assert len(warned) == (out != "" and err == "")
+    assert "error" not in done.stderr
+    assert len(desk.load()) == 200
+    assert desk.run("ledger", "verify", desk.out, "--ledger", desk.ledger).code == 0
+
+
+@pytest.mark.parametrize("out", [">&-", "> /dev/full"])
+@pytest.mark.parametrize("arguments", [("plan", "--classes", "2", "--epsilon", "1"), ("ledger", "show")])
+def test_2_what_is_printed_is_the_result(desk, arguments, out):
+    assert desk.release(desk.numbered()).code == 0
+    done = in_shell((*arguments, *(("--ledger", desk.ledger) if arguments[0] == "ledger" else ())), out)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: standard output cannot be written: ")
+
+
+def test_a_refused_release_stays_refused(desk):
+    assert desk.release(desk.numbered()).code == 0
+    more = release(desk, desk.numbered(), "--epsilon", "2", "--out", desk.outs / "more")
+    assert in_shell(more, *NOWHERE["both closed"]).returncode == 3
+
+
+def test_a_page_is_files_a_list_of_cells_is_not(tmp_path):
+    plan = ("plan", "--classes", "2", "--epsilon", "1", "--html", tmp_path / "plan.html")
+    assert in_shell(plan, "> /dev/full").returncode == 0
+    assert (tmp_path / "plan.html").exists()
+    assert in_shell(("reproduce", "table1", "--list"), "> /dev/full").returncode == 2
+
+
 def test_every_command_is_in_a_panel():
     """`labeldp --help` is read by two parties: each finds its own commands together."""
     panels = {info.name: info.rich_help_panel for info in [*app.registered_commands, *app.registered_groups]}

@@ -43,6 +43,8 @@ def test_the_owners_commands(run, folder):
     assert document(run, "ledger", "verify", desk.out, *ledger)["releases"]
     copy = desk.outs / "copy.parquet"
     found = document(run, "ledger", "get", entry, "--out", copy, *ledger)
+    assert found["fetched"]
+    assert document(run, "ledger", "get", entry, "--out", copy, *ledger) == found | {"fetched": False}
     assert (found["out"], found["entry"]) == (str(copy), entry)
     assert found["checksum"] == desk.load(copy).checksum
     planted, secret = desk.outs / "planted.parquet", desk.outs / "secret.npz"

@@ -81,7 +81,7 @@ def test_transparent_images_lose_their_alpha(tmp_path):
 def test_one_size(tmp_path):
     save(tmp_path, "1.png", colour(5, 7))
     save(tmp_path, "2.png", colour(5, 8))
-    with pytest.raises(InputError, match=r"2.png is 8 × 5 pixels, 1.png is 7 × 5: .*--image-size"):
+    with pytest.raises(InputError, match=r"2.png is 8 × 5 pixels, 1.png is 7 × 5: .*`image_size`"):
         read_features(tmp_path)
     assert read_features(tmp_path, image_size=4).values.shape == (2, 3, 4, 4)
 
@@ -178,7 +178,7 @@ def test_bad_requests(tmp_path):
     with pytest.raises(InputError, match="there are no images in"):
         read_features(tmp_path)
     save(tmp_path, "1.png", colour())
-    with pytest.raises(InputError, match="leave out --id"):
+    with pytest.raises(InputError, match="leave out `id_column`"):
         read_features(tmp_path, "file")
     for size in (0, -1, 10_000):
         with pytest.raises(InputError, match="from 1 to 4096"):

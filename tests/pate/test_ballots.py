@@ -26,7 +26,7 @@ def test_questions_are_about_different_rows_of_all():
     assert len(set(asked.tolist())) == 400
     assert asked.max() > 900
     assert (np.diff(asked) < 0).any()  # in no order
-    with pytest.raises(InputError, match="--max-asked"):
+    with pytest.raises(InputError, match="`max_asked`"):
         draw_queries(np.arange(10), 11, 0)
 
 

@@ -52,7 +52,7 @@ def test_a_count_out_of_range_says_what_the_range_is(text):
 
 @pytest.mark.parametrize("text", ["", "a", "2.0", "two", "no;yes"])
 def test_what_is_neither_a_count_nor_names(text):
-    with pytest.raises(InputError, match="--classes takes a count"):
+    with pytest.raises(InputError, match="`classes` takes a count"):
         Classes.parse(text)
 
 

@@ -300,9 +300,9 @@ def test_the_same_file_with_and_without_ids_is_recognised(tmp_path):
 
     ledger = Ledger(tmp_path / "l")
     run(ledger, table("uid"))
-    with pytest.raises(labeldp.RefusedError, match="with --id"):
+    with pytest.raises(labeldp.RefusedError, match="with ids"):
         run(ledger, table(None))
-    with pytest.raises(labeldp.RefusedError, match="Use --data-set d"):
+    with pytest.raises(labeldp.RefusedError, match="Use `data_set='d'`"):
         run(ledger, table(None), data_set="other")
 
 
@@ -346,7 +346,7 @@ def test_again_charge_is_not_charged_for_what_is_already_there(tmp_path):
 
 def test_a_pure_budget_admits_no_gaussian(tmp_path):
     gaussian = labeldp.Gaussian.calibrated(epsilon=1.0, num_classes=2)
-    with pytest.raises(BudgetError, match=r"--budget-gaussian 1.*--budget-delta 1e-05 --raise-budget"):
+    with pytest.raises(BudgetError, match=r"`budget_gaussian=\(1.*, 1e-05\), raise_budget=True`"):
         run(Ledger(tmp_path / "l", budget=4.0), mechanism=gaussian)
 
 

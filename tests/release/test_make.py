@@ -206,7 +206,7 @@ def test_shuffling(ledger, tmp_path):
     assert (loaded.ids != IDS).any()
     np.testing.assert_array_equal(np.sort(loaded.ids), IDS)
     np.testing.assert_array_equal(loaded.observations, Y[loaded.ids - 10**6])
-    with pytest.raises(InputError, match="--id"):
+    with pytest.raises(InputError, match="`id_column`"):
         run(Ledger(tmp_path / "b.ledger"), source=source(ids=None), shuffle=True)
 
 
@@ -333,7 +333,7 @@ def test_a_file_that_changes_under_way_is_not_released(ledger, tmp_path, monkeyp
             run(ledger, source=table(), out=tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
     assert not list(ledger.folder.glob("*.parquet"))
-    with pytest.raises(RefusedError, match="--data-set"):
+    with pytest.raises(RefusedError, match="`data_set"):
         run(ledger, source=table())
 
 

@@ -52,7 +52,7 @@ def test_a_number_and_its_text_are_one_id(ledger):
 
 def test_without_ids_only_spans(ledger):
     for selection in (Part(1, 2), Named.of([1, 2])):
-        with pytest.raises(InputError, match="--id"):
+        with pytest.raises(InputError, match="`id_column`"):
             run(ledger, source=source(ids=None), selected=selection)
     assert charges(ledger) == 0
     joint = join_releases(

@@ -101,7 +101,7 @@ def test_cross_fitting_judges_with_every_row_and_trains_on_all(job, tmp_path):
     trained = pq.read_table(tmp_path / "run" / "fold-1" / "trained.parquet").column("id").to_pylist()
     assert len(trained) == 1000
     for wrong in (1, ROWS + 1):
-        with pytest.raises(InputError, match="--folds"):
+        with pytest.raises(InputError, match="`folds`"):
             cross_fit(job, tmp_path / "b", wrong)
     with pytest.raises(InputError, match="do not go together"):
         cross_fit(replace(job, select="best"), tmp_path / "b", 3)
@@ -133,7 +133,7 @@ def test_without_moments_there_is_no_accuracy(job, tmp_path, monkeypatch):
 
 
 def test_too_few_rows_to_choose_by(job):
-    with pytest.raises(InputError, match="raise --holdout"):
+    with pytest.raises(InputError, match="raise `holdout`"):
         replace(job, select="best", holdout=0.001).split()
 
 

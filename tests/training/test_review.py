@@ -64,7 +64,7 @@ def test_evaluate_warns_of_what_it_cannot_tell(tmp_path):
     release = released(tmp_path, "numbered", ids=False)
     run = ran(tmp_path, release)
     for other in (released(tmp_path, "named"), released(tmp_path, "renamed", ids=False)):
-        with pytest.warns(UserWarning, match="--other-rows"):
+        with pytest.warns(UserWarning, match="`other_rows=True`"):
             evaluate(run, other, features())
         assert evaluate(run, other, features(), other_rows=True).rows == ROWS
     with pytest.raises(InputError, match="were trained on"):

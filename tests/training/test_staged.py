@@ -194,7 +194,7 @@ def test_another_seed_than_the_earlier_stage_is_refused(run):
         {"recipe": changed(recipe, seed=1), "holdout": share},
         {"select": "best", "holdout": share},
     ):
-        with pytest.raises(InputError, match="--seed 0"):
+        with pytest.raises(InputError, match="`seed=0`"):
             Job(**{"release": joint, "features": features, "model": "linear", "recipe": recipe} | changes)
 
 

@@ -167,7 +167,7 @@ def test_devices_and_types():
     assert choose_dtype(CPU, "float32") == torch.float32
     with pytest.raises(InputError, match="not there"):
         choose_device("cuda:99")
-    with pytest.raises(InputError, match="--dtype takes"):
+    with pytest.raises(InputError, match="`dtype` takes"):
         choose_dtype(CPU, "int8")
 
 

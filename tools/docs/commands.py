@@ -52,7 +52,8 @@ This page is written by `make references` from the commands themselves; do not e
 
 Results go to stdout, and with `--json`, which every command takes, they are one JSON document. Progress and warnings
 go to stderr: bars with the time that is left on a terminal; elsewhere `train` prints a line
-an epoch, and the others nothing. `NO_COLOR` is respected.
+an epoch, and the others nothing. `NO_COLOR` is respected. If stdout is closed or full, a command that was told where to write files
+(`--out`, `--html`) warns and ends as it would have; where the result is what is printed, that is an error (2).
 
 ## Environment
 

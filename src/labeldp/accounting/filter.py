@@ -37,12 +37,19 @@ class Budget:
         if self.gaussian is not None:
             check_delta(self.gaussian[1], "the budget's delta")
         if self.raise_it and not self.given:
-            raise InputError("raising a budget needs the new one: add --budget or --budget-gaussian.")
+            raise InputError("raising a budget needs the new one: add `budget` or `budget_gaussian`.")
 
     @property
     def given(self) -> bool:
         """Whether the user named any cap."""
-        return self.pure is not None or self.gaussian is not None
+        return bool(self.named)
+
+    @property
+    def named(self) -> list[str]:
+        """The arguments that named caps."""
+        return [
+            name for name, cap in (("`budget`", self.pure), ("`budget_gaussian`", self.gaussian)) if cap is not None
+        ]
 
     def caps(self, otherwise: Cost) -> Cost:
         """The caps, with the parts that were not named taken from `otherwise`."""
@@ -75,13 +82,18 @@ class Request:
     other_ids: str | None = None  # the group of ids that these are said to be of: other people than equal ids elsewhere
 
     def __post_init__(self) -> None:
-        if self.again not in (None, AGAIN_CHARGE):
-            raise InputError(f"`again` takes only {AGAIN_CHARGE!r}; got {self.again!r}.")
+        check_again(self.again)
         check_name(self.data_set)
         if self.other_ids is not None:
             check_name(self.other_ids, "a group of ids")
             if self.fingerprint.by != "ids":
-                raise InputError("--other-ids is said of rows that go by id: name the column with --id.")
+                raise InputError("`other_ids` is said of rows that go by id: `ids` name them.")
+
+
+def check_again(again: str | None) -> None:
+    """One word says that a second release is meant."""
+    if again not in (None, AGAIN_CHARGE):
+        raise InputError(f"`again` takes only {AGAIN_CHARGE!r}; got {again!r}.")
 
 
 def check_name(name: str, what: str = "a data set") -> None:
@@ -102,10 +114,14 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     """Allow, repeat or refuse (by raising)."""
     entries: list[tuple[str, dict[str, Any]]] = []
     known = _recognise(book, request)
-    if request.insecure and (budget.given or (known is not None and known.unprotected is None)):
+    if request.insecure and known is not None and known.unprotected is None:
         raise RefusedError(
             f"the data set {request.data_set!r} has a budget, and an insecure release ({request.insecure}) would void it. "
-            "Use another --data-set and --ledger for experiments."
+            "Use another `data_set` and `ledger` for experiments."
+        )
+    if request.insecure and budget.given:
+        raise RefusedError(
+            f"an insecure release ({request.insecure}) keeps no budget: leave out {' and '.join(budget.named)}."
         )
     if known is None:
         data_set = _opened(book, request, budget)
@@ -194,12 +210,12 @@ def _check_protection(data_set: DataSet, request: Request) -> None:
         if shared and request.insecure:
             raise RefusedError(
                 f"{shared:,} of these ids are protected by the budget of data set {other.name!r}, which an insecure release "
-                f"({request.insecure}) would void. Use another --ledger for experiments with other people's ids."
+                f"({request.insecure}) would void. Use another `ledger` for experiments with other people's ids."
             )
         if shared:
             raise RefusedError(
                 f"{shared:,} of these ids were released without protection in data set {other.name!r} ({other.unprotected}): nothing can "
-                "be promised of their labels. If these ids name other people, --other-ids NAME says so."
+                "be promised of their labels. If these ids name other people, `other_ids='NAME'` says so."
             )
 
 
@@ -210,15 +226,15 @@ def _released_before(data_set: DataSet, before: list[ReleaseRecord], request: Re
         return (
             f"rows of {data_set.name!r} were released before ({_describe(own[-1])}, made on {own[-1].made}), and this "
             f"request differs in {_differences(own, request)}. A second look at the same labels costs again: add "
-            f'`--again charge` (in Python again="charge") if that is meant.'
+            f"`again='charge'` if that is meant."
         )
     names = ", ".join(dict.fromkeys(repr(release.data_set) for release in before))
     shared, last = max(shared_ids(request.rows, release.rows) for release in before), before[-1]
     return (
         f"{shared:,} of these {len(request.rows):,} ids were released before, in data set {names} ({_describe(last)}, made on "
         f"{last.made}). "
-        'A second look at the same labels costs again: add `--again charge` (in Python again="charge") and it adds up; or release only '
-        "the other rows with --rows; or, if these ids name other people, say so with --other-ids NAME."
+        "A second look at the same labels costs again: add `again='charge'` and it adds up; or release only the other rows; or, if these "
+        "ids name other people, say so with `other_ids='NAME'`."
     )
 
 
@@ -226,13 +242,13 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
     known, mine = book.data_sets.get(request.data_set), request.fingerprint
     if known is not None and not known.fingerprint.matches(mine):
         if known.fingerprint.same_file(mine):
-            way = "with --id" if known.fingerprint.by == "ids" else "without --id"
+            way = "with ids (`ids`)" if known.fingerprint.by == "ids" else "without ids (`ids`)"
             raise RefusedError(
                 f"these rows were released before {way}, and the ledger must know them in one way: do so again."
             )
         raise RefusedError(
             f"the ledger knows {request.data_set!r} by {_of(known.fingerprint)}, and this input does not match: it has "
-            f"{_of(mine)}. If these are other people's labels, name them with --data-set; if some rows are the same, their "
+            f"{_of(mine)}. If these are other people's labels, name them with `data_set`; if some rows are the same, their "
             "budget is spent under the old name."
         )
     if known is not None and request.other_ids is not None and known.groups != (request.other_ids,):
@@ -242,12 +258,12 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
     for other in book.data_sets.values() if request.other_ids is None else ():
         theirs = other.fingerprint
         if other.name != request.data_set and ((mine.digest and theirs.matches(mine)) or theirs.same_file(mine)):
-            how = f"Use --data-set {other.name}."
+            how = f"Use `data_set={other.name!r}`."
             if "planting" in request.details:  # such a file says itself what it is of
-                how = f"Plant the canaries again with --data-set {other.name}: a planted file carries its data set's name."
+                how = f"Plant the canaries again with `data_set={other.name!r}`: a planted file carries its data set's name."
             raise RefusedError(
                 f"these rows are known to the ledger as data set {other.name!r}; under another name they would escape its "
-                f"budget. {how} If these ids name other people, say so with --other-ids NAME."
+                f"budget. {how} If these ids name other people, say so with `other_ids='NAME'`."
             )
     return known
 
@@ -274,7 +290,7 @@ def _changed(data_set: DataSet, budget: Budget) -> Cost:
     if not caps.within(data_set.caps) and not budget.raise_it:
         raise BudgetError(
             f"the budget of {data_set.name!r} was fixed at {describe_caps(data_set.caps)}, which this would raise to "
-            f"{describe_caps(caps)}. That weakens what was promised; add --raise-budget to record it and go on."
+            f"{describe_caps(caps)}. That weakens what was promised; add `raise_budget=True` to record it and go on."
         )
     return caps
 
@@ -303,7 +319,7 @@ def _same(data_set: DataSet, request: Request) -> ReleaseRecord | None:
 def _differences(before: list[ReleaseRecord], request: Request) -> str:
     """In what the request differs from the release that it is closest to."""
     words = {"mechanism": "mechanism or ε", "label": "the label column", "label_names": "the class names",
-             "shuffle": "--shuffle", "entropy": "the source of the noise",
+             "shuffle": "`shuffle`", "entropy": "the source of the noise",
              "public_prior": "where the public prior comes from", "channels": "the public prior", "selection": "the candidates",
              "planting": "the canaries (these rows were released before without them, or with others)"}  # fmt: skip
 
@@ -312,7 +328,7 @@ def _differences(before: list[ReleaseRecord], request: Request) -> str:
         keys = [key for key in known if release.request.get(key) != request.details.get(key)]
         rows = "the rows"
         if getattr(release.rows, "form", "") != getattr(request.rows, "form", ""):
-            rows += " (ids were compared in another form then; if the file is the same, --ids-as-written says so)"
+            rows += " (ids were compared in another form then; if the file is the same, `ids_as_written=True` says so)"
         return [words.get(key, key) for key in keys] + ([rows] if release.rows != request.rows else [])
 
     closest = min(before, key=lambda release: len(differing(release)))
@@ -362,15 +378,15 @@ def _over_budget(data_set: DataSet, request: Request, raised: dict[str, Cost]) -
     for _, _, needed in over:
         total = highest(total, needed)
     if any(needed.pure > caps.pure for _, caps, needed in over):
-        options.append(f"--budget {_few_digits(total.pure)}")
+        options.append(f"budget={_few_digits(total.pure)}")
     if any(not Cost(0.0, *needed.numbers()[1:]).within(caps) for _, caps, needed in over):
         delta = data_set.delta or request.delta or 1e-5
         epsilon = Cost(0.0, *total.numbers()[1:]).epsilon(delta) * (1 + 2 * SLACK_SHARE)
-        options.append(f"--budget-gaussian {_few_digits(epsilon)} --budget-delta {delta:g}")
+        options.append(f"budget_gaussian=({_few_digits(epsilon)}, {delta:g})")
     which = "" if alone else f" (which raises {' and '.join(repr(d.name) for d, _, _ in over)})"
     return (
         f"{said}; {describe_caps(data_set.spent_on(request.rows))} of it is spent on these rows, and this release costs "
-        f"{describe_caps(request.cost)}. To weaken the promise, on the record: {' '.join(options)} --raise-budget{which}."
+        f"{describe_caps(request.cost)}. To weaken the promise, on the record: `{', '.join(options)}, raise_budget=True`{which}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import zipfile
 import zlib
@@ -13,6 +14,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.entropy import Entropy, below, uint64s
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels, check_num_classes
@@ -21,7 +23,7 @@ from labeldp.release.place import place_file
 Numbers = npt.NDArray[np.int64]
 
 _CHUNK = 1 << 22
-_OPTIONAL = ("ids", "true", "data_set", "data_rows", "planting")
+_OPTIONAL = ("ids", "true", "data_set", "data_rows", "planting", "asked")
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +35,7 @@ class Canaries:
     label that nobody has paid for.
 
     `data_set` and `data_rows` say in what they were planted, `planting` names that act: another one makes other labels of the same rows.
+    `asked` is what was asked for, so that the same is never drawn twice.
     """
 
     rows: Numbers
@@ -44,6 +47,15 @@ class Canaries:
     data_set: str | None = None
     data_rows: int | None = None
     planting: str | None = None
+    asked: str | None = None
+
+    @property
+    def id_form(self) -> str:
+        """How their ids are compared (see `labeldp.release.ids`)."""
+        try:
+            return AS_WRITTEN if json.loads(self.asked or "{}").get("id_form") == AS_WRITTEN else CANONICAL
+        except (ValueError, AttributeError):
+            return CANONICAL
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -97,9 +109,9 @@ class Canaries:
         check_num_classes(num_classes)
         among = np.arange(rows, dtype=np.int64) if isinstance(rows, (int, np.integer)) else np.asarray(rows, np.int64)
         if not 1 <= count <= len(among):
-            raise InputError(f"--count is from 1 to the number of rows, {len(among):,}; got {count:,}.")
+            raise InputError(f"`count` is from 1 to the number of rows, {len(among):,}; got {count:,}.")
         if not 2 <= candidates <= num_classes:
-            raise InputError(f"--candidates is from 2 to the number of classes, {num_classes}; got {candidates}.")
+            raise InputError(f"`candidates` is from 2 to the number of classes, {num_classes}; got {candidates}.")
         chosen = np.sort(among[_shuffled(entropy, 1, len(among))[0, :count]])
         step = max(1, _CHUNK // num_classes)
         drawn = np.concatenate(
@@ -122,7 +134,7 @@ class Canaries:
         classes = labels[0].num_classes
         if classes < 3:
             raise InputError(
-                "the paper's way needs a third class: candidates are wrong labels only. Leave out --wrong-only."
+                "the paper's way needs a third class: candidates are wrong labels only. Leave out `wrong_only`."
             )
         codes = np.concatenate([part.reveal() for part in labels]).astype(np.int64)
         among = len(codes) if rows is None else rows
@@ -162,12 +174,12 @@ class Canaries:
         """The true labels of the canaries' rows, for their owner, or of a public benchmark: what is measured with them is not published."""
         return np.asarray(labels.reveal()[self.rows], dtype=np.int64)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, *, replace: bool = True) -> None:
         """For the owner's eyes: whoever has this file knows the planted labels."""
         arrays: dict[str, Any] = {"rows": self.rows, "candidates": self.candidates, "planted": self.planted}
         arrays["num_classes"] = np.int64(self.num_classes)
         arrays |= {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name) is not None}
-        place_file(path, lambda file: np.savez_compressed(file, **arrays), private=True)
+        place_file(path, lambda file: np.savez_compressed(file, **arrays), replace=replace, private=True)
 
     @classmethod
     def load(cls, path: Path | str) -> Canaries:
@@ -181,7 +193,7 @@ class Canaries:
             given = [array for array in (rows, candidates, planted, true, data_rows) if array is not None]
             whole = all(array.dtype.kind in "iu" for array in given)
             classes = int(arrays["num_classes"]) if "num_classes" in arrays else max(2, int(candidates.max()) + 1)
-            texts = {name: str(arrays[name][()]) for name in ("data_set", "planting") if name in arrays}
+            texts = {name: str(arrays[name][()]) for name in ("data_set", "planting", "asked") if name in arrays}
             of = int(data_rows) if data_rows is not None else None
         except FileNotFoundError:
             raise InputError(f"there is no file {path}.") from None

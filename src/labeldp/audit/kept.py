@@ -13,7 +13,7 @@ from labeldp.audit.guesses import LOWEST, Guesses, count_guesses
 from labeldp.audit.result import AuditResult
 from labeldp.errors import InputError
 from labeldp.release.core import Release
-from labeldp.release.place import explain, place_file
+from labeldp.release.place import explain, is_unfinished, place_file
 
 FILE, FORMAT = "audit.json", "labeldp audit 1"
 _MOST = 10**6  # bounds that may have stood at one place
@@ -71,7 +71,7 @@ class KeptAudit:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
-            raise InputError(f"{folder} cannot be made a directory (--out).") from None
+            raise InputError(f"{folder} cannot be made a directory (`out`).") from None
         data = {
             "format": FORMAT,
             "audit": self.result,
@@ -130,10 +130,11 @@ class KeptAudit:
 def check_place(folder: Path) -> None:
     """Before anything is computed: an audit can be kept here."""
     try:
-        if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not (folder / FILE).exists()):
-            raise InputError(f"{folder} holds something else than an audit; choose another --out.")
+        holds = [path for path in folder.iterdir() if not is_unfinished(path)] if folder.is_dir() else []
+        if folder.is_file() or (holds and folder / FILE not in holds):
+            raise InputError(f"{folder} holds something else than an audit; choose another `out`.")
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     except OSError as error:
         raise explain(folder, error) from None
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"nothing can be written to {there}, so {folder} cannot be made a directory (--out).")
+        raise InputError(f"nothing can be written to {there}, so {folder} cannot be made a directory (`out`).")

@@ -80,7 +80,7 @@ def audit(
     gaussian = method == "gaussian"
     if gaussian and (release is None or not isinstance(release.mechanism, Gaussian)):
         raise InputError(
-            "the Gaussian method is for releases of Gaussian noise only, and needs one to see that it is (--release): for other "
+            "the Gaussian method is for releases of Gaussian noise only, and needs one to see that it is (`release`): for other "
             "mechanisms it would prove what is not true."
         )
     statement = _statement(release, from_release, delta)
@@ -136,7 +136,7 @@ def _strangers(tried: list[tuple[Attack, Numbers]], method: str, from_release: b
     if from_release is False:
         raise InputError(
             "the model was trained on another release than this one, whose Gaussian curve says nothing about it: name the release that it "
-            "was trained on (--release), or leave out --method gaussian."
+            "was trained on (`release`), or leave out `method='gaussian'`."
         )
     tried.clear()
     return [
@@ -201,6 +201,6 @@ def _warnings(canaries: Canaries) -> list[str]:
         found.append(f"{len(canaries)} canaries can prove next to nothing; plant hundreds.")
     if canaries.true is not None:
         found.append(
-            "candidates were chosen by looking at true labels (--wrong-only), which nobody has paid for: this result is for you alone."
+            "candidates were chosen by looking at true labels (`wrong_only`), which nobody has paid for: this result is for you alone."
         )
     return found

@@ -131,7 +131,7 @@ def check_confidences(
     _refuse(true == planted, "was planted with its true label. In the paper's attack a canary's label is a wrong one.")
     table = table if table.dtype.kind == "f" else table.astype(np.float64)
     _refuse(~np.isfinite(table).all(axis=1), "holds a confidence that is not a number, or infinite.")
-    softmax = "These may be logits: apply a softmax first (on the command line, --logits)."
+    softmax = "These may be logits: apply a softmax first (`logits=True`)."
     _refuse(table.min(axis=1) < 0, f"holds a negative confidence. {softmax}")
     sums = table.sum(axis=1, dtype=np.float64)
     off = np.abs(sums - 1) > 1e-3

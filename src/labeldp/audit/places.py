@@ -22,7 +22,7 @@ def places_in_release(release: Release, canaries: Canaries) -> Numbers:
         found = find(names, ids, "the release", release.id_form)
     elif release.header.get("shuffled") or release.header.get("chosen_by_id"):
         raise InputError(
-            "the rows of this release are shuffled, or some were left out, and the canaries have no ids to find them by: plant with --id."
+            "the rows of this release are shuffled, or some were left out, and the canaries have no ids to find them by: plant with ids."
         )
     else:  # rows in the order of their source
         found = canaries.rows - first

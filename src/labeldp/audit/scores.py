@@ -43,7 +43,7 @@ def checked_probabilities(values: npt.ArrayLike, *, logits: bool = False) -> Flo
     if bad.any():
         raise InputError(
             f"row {int(np.argmax(bad))} of the probabilities is no distribution (not negative, adding up to 1). If these are "
-            "logits, say so: --logits."
+            "logits, say so: `logits=True`."
         )
     return table
 
@@ -95,7 +95,8 @@ class Scores:
         if given.named or self.ids is not None:
             by, other = ("by id", "by row number") if given.named else ("by row number", "by id")
             raise InputError(
-                f"the features go {by} and the probabilities {other}: name the features' id column (--id), and have probabilities by id."
+                f"the features go {by} and the probabilities {other}: name the features' id column (`id_column`), and have "
+                "probabilities by id."
             )
         if len(given.values) != len(self.values):
             raise InputError(
@@ -124,10 +125,10 @@ def read_scores(path: Path, canaries: Canaries, *, logits: bool = False) -> Scor
     if canaries.ids is None or about.get("named") is False:
         if not np.array_equal(ids.to_numpy(zero_copy_only=False), np.arange(len(ids))):
             raise InputError(
-                f"the rows of {path} have ids and the canaries have none, so nobody can find them there: plant with --id."
+                f"the rows of {path} have ids and the canaries have none, so nobody can find them there: plant with ids (`id_column`)."
             )
         return Scores(table, by_row_number(table, canaries), None, release, model, proven)
-    places = find(canaries.ids, ids, str(path))
+    places = find(canaries.ids, ids, str(path), canaries.id_form)
     if (places < 0).any():
         raise InputError(
             f"{int((places < 0).sum()):,} of the {len(canaries):,} canaries are not in {path}: ask for the probabilities of all rows."

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -30,11 +27,14 @@ from labeldp.cli import (
     select,
     train,
 )
+from labeldp.cli.arguments import as_options
+from labeldp.cli.streams import ReaderGoneError, noting_its_result, standard_streams
 from labeldp.errors import LabelDPError
 
 _EXIT_CODES = (
     "Exit codes: 0 done · 1 a defect of labeldp, or a process it started died · 2 unusable input · 3 the ledger refuses, or verification fails · "
-    "4 charged but not finished: run it again · 130 interrupted · 141 the reader of its output went away."
+    "4 charged but not finished: run it again · 130 interrupted · 141 the reader of its output went away. Standard output that is closed or full is a "
+    "warning where files are the result, which are then all there."
 )
 _STREAMS = (
     "Results go to standard output, as one JSON document with --json; warnings and progress to standard error. Bars and colours are for terminals "
@@ -45,37 +45,16 @@ _STREAMS = (
 _EXTRAS = {"torch": "train", "safetensors": "train", "PIL": "train", "sklearn": "sklearn"}
 
 
-class _ReaderGoneError(Exception):
-    """Whoever read our output has closed it, as `head` does."""
-
-
 class _Commands(TyperGroup):
-    """Typer leaves on Ctrl-C without a word, and takes a closed pipe for an error."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parse; help is printed here."""
-        with _explained():
-            return super().make_context(*args, **kwargs)
+    """Typer leaves on Ctrl-C without a word."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with _explained():
+        try:
             return super().invoke(ctx)
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("interrupted; the same command finishes what was begun, and nothing is charged twice.", err=True)
-        raise typer.Exit(130) from None
-    except BrokenPipeError:
-        raise _ReaderGoneError from None
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # rich met it first
-            raise _ReaderGoneError from None
-        raise
+        except KeyboardInterrupt:
+            typer.echo("interrupted; the same command finishes what was begun, and nothing is charged twice.", err=True)
+            raise typer.Exit(130) from None
 
 
 app = typer.Typer(
@@ -110,6 +89,10 @@ for _panel, _name, _command in (
 app.add_typer(ledger.app, name="ledger", rich_help_panel=_OWNER)
 app.add_typer(canaries.app, name="canaries", rich_help_panel=_OWNER)
 app.add_typer(pate.app, name="pate", rich_help_panel=_OWNER)
+for _group in (app, ledger.app, canaries.app, pate.app):
+    for _info in _group.registered_commands:
+        assert _info.callback is not None
+        _info.callback = noting_its_result(_info.callback)
 
 
 def _version(value: bool) -> None:
@@ -133,20 +116,20 @@ def main() -> None:
         "_LABELDP_COMPLETE" in os.environ
     ):  # typer wraps help texts as for a page, and shells take each line for an offer
         os.environ["COLUMNS"] = str(1 << 16)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal without ε shows ? instead of failing
-            stream.reconfigure(errors="replace")
+    with standard_streams():
+        _run()
+
+
+def _run() -> None:
     try:
         app()
     except LabelDPError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {as_options(str(error))}", err=True)
         sys.exit(error.exit_code)
     except MemoryError:
         typer.echo("error: out of memory; the same command may be run again, nothing is charged twice.", err=True)
         sys.exit(1)
-    except _ReaderGoneError:
-        for stream in (sys.stdout, sys.stderr):  # what is still unwritten must not fail once more
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except ReaderGoneError:
         sys.exit(141)
     except ImportError as error:
         extra = _EXTRAS.get((error.name or "").split(".")[0])

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from labeldp.cli.complete import data_sets
-from labeldp.cli.options import ClassesOption, JsonOption, read_span
+from labeldp.cli.complete import among, data_sets
+from labeldp.cli.options import (
+    BUDGET,
+    ClassesOption,
+    IdsAsWrittenOption,
+    JsonOption,
+    LedgerOption,
+    OtherIdsOption,
+    read_span,
+)
 from labeldp.cli.output import print_facts, print_json
 from labeldp.errors import InputError
 
@@ -20,6 +28,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+_MADE = {
+    "all": "",
+    "the rest": " (begun before, finished now)",
+    "nothing": " (planted before: both files are there, unaltered)",
+}
 
 
 @app.callback()
@@ -40,12 +54,16 @@ def plant(
     rows: Annotated[str | None, typer.Option("--rows", help="Plant only among rows a:b, those to be trained on.")] = None,
     data_set: Annotated[str | None, typer.Option("--data-set", help="The name by which the ledger knows the data set, or will. Default: the file's stem.", autocompletion=data_sets)] = None,
     wrong_only: Annotated[bool, typer.Option("--wrong-only", help="The paper's way: every wrong label is a candidate. For `audit --method paper`.")] = False,
+    ledger: LedgerOption = None,
+    again: Annotated[str | None, typer.Option("--again", help="`--again charge`: plant in rows that were released before, for a second release at a second cost.", rich_help_panel=BUDGET, autocompletion=among("charge"))] = None,
+    other_ids: OtherIdsOption = None,
+    ids_as_written: IdsAsWrittenOption = False,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Copy a file of labels with some of them replaced by a fair draw that looks at no label.
 
-    Plant before the first release: what was released before knows nothing of canaries. Then release the copy, have it trained on, and audit
-    the model's probabilities for all rows: labeldp audit.
+    Plant before the first release: what was released before knows nothing of canaries, and is refused. Then release the copy, have it trained
+    on, and audit the model's probabilities for all rows: labeldp audit. The same command again draws nothing: it writes what is missing.
     """
     from labeldp.audit.plant import MOST_SHARE, plant_file
     from labeldp.release.classes import Classes
@@ -54,7 +72,8 @@ def plant(
         raise InputError("--wrong-only makes every wrong label a candidate; leave out --candidates.")
     done = plant_file(
         labels, out, secret, label=label, classes=Classes.parse(classes), count=count, candidates=2 if candidates is None else candidates, id_column=id_column,
-        among=read_span(rows), data_set=data_set, wrong_only=wrong_only,
+        among=read_span(rows), data_set=data_set, wrong_only=wrong_only, ledger=ledger, again=again, other_ids=other_ids,
+        ids_as_written=ids_as_written,
     )  # fmt: skip
     if done.share > MOST_SHARE:
         typer.echo(
@@ -63,13 +82,13 @@ def plant(
         )
     facts = {
         "out": str(out), "secret": str(secret), "canaries": len(done.canaries), "candidates": done.canaries.candidates.shape[1], "rows": done.rows,
-        "share": done.share, "canary_share": done.correction, "data_set": done.data_set,
+        "share": done.share, "canary_share": done.correction, "data_set": done.data_set, "made": done.made,
     }  # fmt: skip
     if json:
         print_json(facts)
         return
     print_facts([
-        ("planted", f"{out}: {len(done.canaries):,} of {done.rows:,} labels of data set {done.data_set!r} replaced; release this file"),
+        ("planted", f"{out}: {len(done.canaries):,} of {done.rows:,} labels of data set {done.data_set!r} replaced; release this file{_MADE[done.made]}"),
         ("secret", f"{secret}: what was planted where; it stays with you"),
         ("accuracy", "estimated from rows with canaries it is too low: " + _advice(done)),
     ])  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeldp.cli.options import JsonOption
-from labeldp.cli.output import print_json, print_table
+from labeldp.cli.output import print_json, print_table, warn
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def command(
         for name, rows in written.new.items()
     ]
     for warning in warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        warn(warning)
     if json:
         print_json(_summary(encoding, written.rows, out, warnings))
         return

@@ -22,7 +22,7 @@ from labeldp.cli.options import (
     ImageSizeOption,
     JsonOption,
 )
-from labeldp.cli.output import print_facts, print_json
+from labeldp.cli.output import print_facts, print_json, warn
 from labeldp.errors import InputError
 
 ModelOption = Annotated[
@@ -123,7 +123,7 @@ def evaluate(
         warnings.simplefilter("always")
         estimate = run(folder, loaded, join(loaded, read), Machine(device), model=model, other_rows=other_rows)
     for doubt in doubts:
-        typer.echo(f"warning: {doubt.message}", err=True)
+        warn(str(doubt.message))
     estimate = estimate.without_canaries(canary_share, loaded.mechanism.num_classes)
     if json:
         print_json(

@@ -95,7 +95,7 @@ def get(
     from labeldp.release.make import fetch
 
     opened = Ledger(ledger, create=False)
-    fetch(opened, entry, out)
+    fetched = fetch(opened, entry, out)
     if json:
         record = opened.book().releases[entry]
         print_json(
@@ -105,7 +105,8 @@ def get(
                 "ledger": str(opened.path),
                 "checksum": record.checksum,
                 "made": record.made,
+                "fetched": fetched,
             }
         )
         return
-    typer.echo(f"{out}: release {entry}, nothing charged")
+    typer.echo(f"{out}: release {entry}, {'nothing charged' if fetched else 'there already and unaltered'}")

@@ -39,6 +39,23 @@ LedgerOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document, and nothing else, to standard output.")
 ]
+OtherIdsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--other-ids",
+        rich_help_panel=BUDGET,
+        metavar="NAME",
+        help="These ids name other people than equal ids that the ledger knows: a group of ids with accounts of its own, under this name, on the record.",
+    ),
+]
+IdsAsWrittenOption = Annotated[
+    bool,
+    typer.Option(
+        "--ids-as-written",
+        rich_help_panel=ROWS,
+        help="007 is not 7: compare ids letter by letter. Default: outer white space, leading zeros, a trailing .0 and the composition of accents do not count.",
+    ),
+]
 DeltaOption = Annotated[
     float | None,
     typer.Option(

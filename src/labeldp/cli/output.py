@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from labeldp.cli.arguments import as_options
 from labeldp.wording import upward
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ def _console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=_NO_LIMIT)
 
 
+def warn(warning: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"warning: {as_options(warning)}", err=True)
+
+
 def number(value: float) -> str:
     """Six significant digits, for people."""
     return f"{value:.6g}"
@@ -106,7 +112,7 @@ def order_text(done: dict[str, Any]) -> str:
 def show(done: dict[str, Any], facts: Callable[[dict[str, Any]], list[tuple[str, str]]], *, json: bool) -> None:
     """What was done: warnings to stderr, then JSON, or facts for people."""
     for warning in done["warnings"]:
-        typer.echo(f"warning: {warning}", err=True)
+        warn(warning)
     if json:
         print_json(done)
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeldp.cli.options import DeviceOption, JsonOption
+from labeldp.cli.options import DeviceOption, IdsAsWrittenOption, JsonOption, OtherIdsOption
 from labeldp.cli.output import guarantee_text, number, print_facts, print_json
 from labeldp.cli.pate_build import (
     Papers,
@@ -100,6 +100,8 @@ def run(
     image_size: ImageSizeOption = None,
     data_set: DataSetOption = None,
     ledger: LedgerOption = None,
+    other_ids: OtherIdsOption = None,
+    ids_as_written: IdsAsWrittenOption = False,
     holdout: HoldoutOption = 0.0,
     teachers: TeachersOption = None,
     method: MethodOption = None,
@@ -156,7 +158,7 @@ def run(
     filled(given, preset)
     origin = origin_of(
         given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first,
-        canaries=canaries, candidates=candidates,
+        canaries=canaries, candidates=candidates, other_ids=other_ids, ids_as_written=ids_as_written,
     )  # fmt: skip
     shown = Progress("teachers")
     stages = stages_of(out, origin, holdout, contrastive, shown)
@@ -190,6 +192,8 @@ def teachers(
     image_size: ImageSizeOption = None,
     data_set: DataSetOption = None,
     ledger: LedgerOption = None,
+    other_ids: OtherIdsOption = None,
+    ids_as_written: IdsAsWrittenOption = False,
     holdout: HoldoutOption = 0.0,
     teachers: TeachersOption = None,
     method: MethodOption = None,
@@ -217,8 +221,9 @@ def teachers(
     }
     filled(given, preset)
     origin = origin_of(
-        given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first
-    )
+        given["dataset"], data, features, labels, label, classes, id_column, image_size, data_set, ledger, first,
+        other_ids=other_ids, ids_as_written=ids_as_written,
+    )  # fmt: skip
     shown = Progress("teachers")
     stages = stages_of(out, origin, holdout, contrastive, shown)
     plan, workers = teacher_plan(given, stages, seed), workers_of(processes, ray)

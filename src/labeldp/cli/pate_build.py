@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def origin_of(
     dataset: Any, data: Path | None, features: Path | None, labels: Path | None, *rest: Any, canaries: int | None = None,
-    candidates: int | None = None,
+    candidates: int | None = None, other_ids: str | None = None, ids_as_written: bool = False,
 ) -> Origin:  # fmt: skip
     """Where features and labels are; paths are made absolute, since later stages may start elsewhere."""
     from labeldp.accounting.ledger import default_ledger_path
@@ -40,7 +40,7 @@ def origin_of(
 
     return Origin(
         dataset, place(data), place(features), place(labels), label, classes, id_column, image_size, data_set, place(ledger), first,
-        canaries, candidates,
+        canaries, candidates, other_ids, ids_as_written,
     )  # fmt: skip
 
 
@@ -241,7 +241,13 @@ def papers_of(
         budget = max(holdout_epsilon, certificate.pure)
         budget_gaussian = epsilon * (1 + 4 * SLACK_SHARE)
     caps = (budget_gaussian, mechanism.delta) if budget_gaussian is not None else None
-    ledger = Ledger(stages.material.ledger, budget=budget, budget_gaussian=caps, raise_budget=raise_budget)
+    ledger = Ledger(
+        stages.material.ledger,
+        budget=budget,
+        budget_gaussian=caps,
+        raise_budget=raise_budget,
+        other_ids=origin.other_ids,
+    )
     check_release(
         stages.material.source, mechanism, data_set=stages.material.data_set, ledger=ledger, entropy=entropy, again=again,
         selected=(0, stages.rows),

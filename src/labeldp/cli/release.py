@@ -15,8 +15,10 @@ from labeldp.cli.options import (
     ROWS,
     ClassesOption,
     DeltaOption,
+    IdsAsWrittenOption,
     JsonOption,
     LedgerOption,
+    OtherIdsOption,
     PriorOption,
     read_prior,
 )
@@ -127,23 +129,8 @@ def command(
             autocompletion=among("charge"),
         ),
     ] = None,
-    other_ids: Annotated[
-        str | None,
-        typer.Option(
-            "--other-ids",
-            rich_help_panel=BUDGET,
-            metavar="NAME",
-            help="These ids name other people than equal ids that the ledger knows: a group of ids with accounts of its own, under this name, on the record.",
-        ),
-    ] = None,
-    ids_as_written: Annotated[
-        bool,
-        typer.Option(
-            "--ids-as-written",
-            rich_help_panel=ROWS,
-            help="007 is not 7: compare ids letter by letter. Default: outer white space, leading zeros, a trailing .0 and the composition of accents do not count.",
-        ),
-    ] = False,
+    other_ids: OtherIdsOption = None,
+    ids_as_written: IdsAsWrittenOption = False,
     insecure_seed: Annotated[
         int | None,
         typer.Option(

@@ -15,9 +15,11 @@ from labeldp.cli.options import (
     MACHINE,
     ClassesOption,
     DeviceOption,
+    IdsAsWrittenOption,
     ImageSizeOption,
     JsonOption,
     LedgerOption,
+    OtherIdsOption,
 )
 from labeldp.cli.output import cost_text, guarantee_text, ledger_text, order_text, show
 from labeldp.errors import InputError
@@ -45,6 +47,8 @@ def command(
     budget: Annotated[float | None, typer.Option("--budget", help="Cap on the pure ε of every row, all releases together. Default: the first release's cost.", rich_help_panel=BUDGET)] = None,
     raise_budget: Annotated[bool, typer.Option("--raise-budget", help="Allow a higher budget than was promised; recorded for good.", rich_help_panel=BUDGET)] = False,
     again: Annotated[str | None, typer.Option("--again", help="`--again charge`: release rows a second time, at a second cost.", rich_help_panel=BUDGET, autocompletion=among("charge"))] = None,
+    other_ids: OtherIdsOption = None,
+    ids_as_written: IdsAsWrittenOption = False,
     insecure_seed: Annotated[int | None, typer.Option("--insecure-seed", help="Repeatable noise for experiments: protects nobody.", rich_help_panel=EXPERIMENTS)] = None,
     device: DeviceOption = "auto",
     threads: Annotated[int | None, typer.Option("--threads", help="CPU threads.", rich_help_panel=MACHINE)] = None,
@@ -73,7 +77,7 @@ def command(
     options = SelectOptions(
         label=label, classes=Classes.parse(classes), epsilon=epsilon, candidates=candidates, expected_runs=expected_runs, shape=shape,
         score_share=score_share, id_column=id_column, image_size=image_size, data_set=data_set, ledger=ledger, budget=budget,
-        raise_budget=raise_budget, again=again, shuffle=shuffle, seed=seed, device=device, insecure_seed=insecure_seed,
+        raise_budget=raise_budget, again=again, other_ids=other_ids, ids_as_written=ids_as_written, shuffle=shuffle, seed=seed, device=device, insecure_seed=insecure_seed,
     )  # fmt: skip
     # How many runs there were stays secret: no bar counts them, and no line says when they were over.
     with Progress("choosing in private") as shown:

@@ -22,7 +22,7 @@ from labeldp.cli.options import (
     ImageSizeOption,
     JsonOption,
 )
-from labeldp.cli.output import guarantee_text, print_facts, print_json
+from labeldp.cli.output import guarantee_text, print_facts, print_json, warn
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def command(
         _warn_of_many(canaries / len(job.release))
         summary = audit_run(out, job)
         for warning in dict.fromkeys(w for found in summary["audit"].values() for w in found["warnings"]):
-            typer.echo(f"warning: {warning}", err=True)
+            warn(warning)
     if json:
         print_json(summary)
     else:

@@ -41,7 +41,7 @@ def _missing(name: str, path: Path) -> InputError:
     return InputError(
         f"there is no {path}. Any of these will do in {path.parent}: the Hugging Face files {name}-train.parquet and {name}-test.parquet; "
         f"the folder {batches.folder} of official Python batches ({', '.join(batches.files)}); or {archive.name}, which "
-        f"`labeldp download {name}` fetches. Another folder is named with --data."
+        f"`labeldp download {name}` fetches. Another folder is named with `data`."
     )
 
 

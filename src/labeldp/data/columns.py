@@ -129,9 +129,11 @@ class _Texts:
         if count + self.missing <= most_values:
             return Column(self.name, TEXT, values=tuple(sorted(self.seen)), missing=self.missing)
         different = f"more than {_COUNTED:,}" if count > _COUNTED else f"{count:,}"
-        hint = f"--most-values {count + self.missing} would keep it."
+        hint = f"`most_values={count + self.missing}` would keep it."
         if count > min(_COUNTED, rows // 2):
-            hint = f"If it names the rows, say --id {self.name}." if id_column is None else "Does it name rows?"
+            hint = (
+                f"If it names the rows, say `id_column={self.name!r}`." if id_column is None else "Does it name rows?"
+            )
         return Column(self.name, LEFT_OUT, why=f"{different} different values in {rows:,} rows. {hint}")
 
 

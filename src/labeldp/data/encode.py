@@ -29,7 +29,9 @@ from labeldp.release.tables import ParquetTable, Table, open_table
 
 MOST_VALUES = 50
 _KEY, _VERSION = b"labeldp.encoding", 1
-ORDER = "rows stay in the file's order, which may be that of the labels: --id writes them in the order of their ids."
+ORDER = (
+    "rows stay in the file's order, which may be that of the labels: `id_column` writes them in the order of their ids."
+)
 _SHORT_NAME = 3  # letters; a label called y is in every third word
 
 
@@ -68,7 +70,7 @@ class Encoding:
     ) -> Encoding:
         """Look at every column but the labels. Texts of more than `most_values` values (nothing is one, too) are left out."""
         if most_values < 2:
-            raise InputError(f"a text column has at least 2 values to tell apart; got {most_values} (--most-values).")
+            raise InputError(f"a text column has at least 2 values to tell apart; got {most_values} (`most_values`).")
         table, labels = open_table(path), tuple(dict.fromkeys(labels))
         _check_names(table, labels, id_column)
         names = [name for name in table.columns if name not in labels and name != id_column]
@@ -169,17 +171,17 @@ class Encoding:
         named = ", ".join(repr(name) for name in gaps[:8])
         return [
             f"what is missing becomes a feature, of {named}: a column that is filled in only after the outcome gives the label away. Name "
-            "such a one as --label too, and it is not read."
+            "such a one among `labels` too, and it is not read."
         ]
 
 
 def check_out(out: Path, path: Path) -> None:
     """A place for the features that is neither another format nor the file that is read."""
     if out.suffix != ".parquet":
-        raise InputError(f"features are written as Parquet; let --out end in .parquet, not as {out.name!r} does.")
+        raise InputError(f"features are written as Parquet; let `out` end in .parquet, not as {out.name!r} does.")
     there, read = look_up(out), look_up(path)
     if there is not None and read is not None and os.path.samestat(there, read):
-        raise InputError(f"{out} is the file that is read; name another --out.")
+        raise InputError(f"{out} is the file that is read; name another `out`.")
 
 
 def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> None:
@@ -190,7 +192,7 @@ def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> 
         # A CSV file without a header has a label in its first line; one that has a column as named has a header.
         if not table.columns_are_public and not any(name in table.columns for name in named):
             raise table.lacks(unknown, holds_labels=bool(labels))
-        no_label = " If it has no secret column, say --no-label." if unknown in labels else ""
+        no_label = " If it has no secret column, say `no_label=True`." if unknown in labels else ""
         raise InputError(
             f"{table.path} has no column {unknown!r}; its columns are {', '.join(table.columns)}.{no_label}"
         )

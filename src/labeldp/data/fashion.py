@@ -26,7 +26,7 @@ def load_fashion(name: str, folder: Path) -> Bundled:
         raise InputError(
             f"there is no Fashion-MNIST in {folder}. Its four files ({', '.join(file.name for file in published.files)}) are looked for in "
             f"{folder / published.folder}, in {folder}, and where Debian's package dataset-fashion-mnist puts them; "
-            f"`labeldp download {name}` fetches them. Another folder is named with --data."
+            f"`labeldp download {name}` fetches them. Another folder is named with `data`."
         )
     x, test_x = (_idx(place / f"{s}-images-idx3-ubyte.gz", 16, (-1, 1, 28, 28), name) for s in ("train", "t10k"))
     y, test_y = (_idx(place / f"{s}-labels-idx1-ubyte.gz", 8, (-1,), name) for s in ("train", "t10k"))

@@ -93,7 +93,7 @@ def read_parts(
         yield _from_folder(path, id_column, image_size)
         return
     if image_size is not None:
-        raise InputError(f"{path} is not a folder of images; leave out the image size (--image-size).")
+        raise InputError(f"{path} is not a folder of images; leave out the image size (`image_size`).")
     if path.suffix in (".npy", ".npz"):
         if id_column is not None:
             raise InputError(f"{path} has no columns, and so no {id_column!r}; use Parquet or CSV to join by id.")
@@ -116,7 +116,7 @@ _INDEX = ("", "__index_level_0__", "Unnamed: 0")
 def _from_folder(path: Path, id_column: str | None, image_size: int | None) -> Features:
     if id_column is not None:
         raise InputError(
-            f"{path} is a folder: its images are named by their paths in it, not by a column {id_column!r}; leave out --id. "
+            f"{path} is a folder: its images are named by their paths in it, not by a column {id_column!r}; leave out `id_column`. "
             "A release whose ids are these paths is joined by them."
         )
     pixels, names = read_folder(path, image_size)
@@ -162,7 +162,7 @@ def _from_table(path: Path, id_column: str | None) -> Iterator[Features]:
     if index is not None:
         raise InputError(
             f"{path} has a column {index!r}, an index that pandas wrote: it says where a row stood, which is no feature. Write the file "
-            "with index=False, or name the column with --id."
+            "with index=False, or name the column with `id_column`."
         )
     wanted = names if id_column is None else [*names, id_column]
     row, width = 0, None
@@ -199,7 +199,7 @@ def _numbers(path: Path, batch: Any, names: list[str], *, text: bool) -> npt.NDA
         except pa.ArrowException:
             kind = "text" if text else str(column.type)
             raise InputError(
-                f"column {name!r} of {path} holds {kind}, not numbers. `labeldp features` encodes it; if it names rows, say --id {name}."
+                f"column {name!r} of {path} holds {kind}, not numbers: `labeldp features` encodes it. Is it an id? `id_column={name!r}`."
             ) from None
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
         return np.stack(columns, axis=1).astype(np.float32)

@@ -96,7 +96,7 @@ def _common(folder: Path, names: tuple[str, ...], image_size: int | None) -> tup
         if image_size is None and size != first:
             raise InputError(
                 f"{folder / name} is {size[0]} × {size[1]} pixels, {names[0]} is {first[0]} × {first[1]}: all must have one size. "
-                "Name one (image_size, --image-size) to have each scaled to it and its middle cut out."
+                "Name one (`image_size`) to have each scaled to it and its middle cut out."
             )
     return (first if image_size is None else (image_size, image_size)), grey
 

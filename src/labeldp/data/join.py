@@ -18,7 +18,7 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
     features.refuse_label(release.label, release.class_names)
     if not features.named:
         if release.header["ids"] is not None:
-            raise InputError("the release names its rows by id: name the features' id column with --id.")
+            raise InputError("the release names its rows by id: name the features' id column with `id_column`.")
         if release.ids.max() >= len(features.values):
             raise InputError(
                 f"the release goes up to row {release.ids.max():,}, but there are {len(features.values):,} rows of features."
@@ -27,12 +27,12 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
         return np.asarray(features.values[rows])
     if release.header["ids"] is None:
         raise InputError(
-            "the release goes by row number, not by id: leave out --id, and give the features in the owner's order."
+            "the release goes by row number, not by id: leave out `id_column`, and give the features in the owner's order."
         )
     rows = find(release.comparable_ids(), features.ids, "the features", release.id_form, "in this release")
     if (rows < 0).any():
         raise InputError(
             f"{(rows < 0).sum():,} of the {len(rows):,} released rows have no features, the first at position "
-            f"{int(np.argmax(rows < 0))} of the release. Does the release belong to this data, and is --id the right column?"
+            f"{int(np.argmax(rows < 0))} of the release. Does the release belong to this data, and is `id_column` the right column?"
         )
     return np.asarray(features.values[rows])

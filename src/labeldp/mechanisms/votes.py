@@ -114,7 +114,7 @@ class PateAnswers(Mechanism):
             )
         if not 1 <= self.max_answered <= self.max_asked <= MAX_QUERIES:
             raise InputError(
-                f"caps are 1 ≤ --max-answered ≤ --max-asked; got {self.max_answered:,} answered of {self.max_asked:,} asked."
+                f"caps are 1 ≤ `max_answered` ≤ `max_asked`; got {self.max_answered:,} answered of {self.max_asked:,} asked."
             )
         if not 1 / self.num_classes < self.accuracy <= 1:
             raise InputError(f"accuracy is above chance, 1/{self.num_classes}, and at most 1; got {self.accuracy:g}.")

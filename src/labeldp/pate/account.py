@@ -67,7 +67,7 @@ def account(
     if asked == 0:
         raise InputError("there are no votes: the file has no queries.")
     if (max_asked is None) != (max_answered is None):
-        raise InputError("caps come in pairs: --max-asked and --max-answered.")
+        raise InputError("caps come in pairs: `max_asked` and `max_answered`.")
     if max_asked is not None and max_answered is not None and (asked > max_asked or replied > max_answered):
         raise InputError(
             f"the file has {asked:,} asked and {replied:,} answered queries, more than the caps: they were not kept."

@@ -47,7 +47,7 @@ def release_answers(
         raise InputError("a sanitised ε needs a place to be written to.")
     if len(ballots.rows) < mechanism.max_asked:
         raise InputError(
-            f"the teachers voted on {len(ballots.rows):,} rows; --max-asked {mechanism.max_asked:,} would ask about more."
+            f"the teachers voted on {len(ballots.rows):,} rows; `max_asked={mechanism.max_asked}` would ask about more."
         )
     if ballots.rows.shape != ballots.votes.shape[:1]:
         raise InputError("these votes are damaged: they have not one row for each query.")

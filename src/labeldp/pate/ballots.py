@@ -30,7 +30,7 @@ def draw_shards(rows: Rows, teachers: int, seed: int) -> Rows:
 def draw_queries(rows: Rows, count: int, seed: int) -> Rows:
     """The rows to ask about, in the order of asking: a random choice of all rows, without replacement."""
     if not 1 <= count <= len(rows):
-        raise InputError(f"--max-asked is from 1 to the number of rows, {len(rows):,}; got {count:,}.")
+        raise InputError(f"`max_asked` is from 1 to the number of rows, {len(rows):,}; got {count:,}.")
     return np.random.default_rng((seed, 2)).permutation(rows)[:count]
 
 

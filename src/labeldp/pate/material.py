@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.audit.canaries import Canaries
 from labeldp.data.bundled import load
 from labeldp.data.features import read_features
@@ -65,17 +66,19 @@ class Origin:
     first: int | None = None  # of a bundled data set, only the first so many rows
     canaries: int | None = None  # so many labels of a bundled data set are planted
     candidates: int | None = None
+    other_ids: str | None = None
+    ids_as_written: bool = False
 
     def read(self, owner: Path) -> Material:
         """Read and check everything. `owner` is the private folder: a bundled data set has its ledger there."""
         if self.dataset is not None:
             if any((self.features, self.labels, self.label, self.id_column, self.data_set, self.ledger)):
-                raise InputError("--dataset brings its own features and labels; leave out what names yours.")
+                raise InputError("`dataset` brings its own features and labels; leave out what names yours.")
             bundle = load(self.dataset, Path(self.data) if self.data is not None else None)
             rows = len(bundle.labels) if self.first is None else self.first
             if not 1 <= rows <= len(bundle.labels):
                 raise InputError(
-                    f"--first is from 1 to the {len(bundle.labels):,} rows of {self.dataset}; got {rows:,}."
+                    f"`first` is from 1 to the {len(bundle.labels):,} rows of {self.dataset}; got {rows:,}."
                 )
             labels = bundle.labels.slice(0, rows)
             canaries = None
@@ -92,16 +95,17 @@ class Origin:
                 source, labels, bundle.features[:rows], self.dataset, owner / LEDGER, test=test, canaries=canaries
             )
         if self.first is not None:
-            raise InputError("--first is for a bundled data set; of your own, give the rows you mean.")
+            raise InputError("`first` is for a bundled data set; of your own, give the rows you mean.")
         if self.canaries is not None:
             raise InputError(
-                "--canaries is for --dataset; in your own labels plant them first: labeldp canaries plant."
+                "`canaries` is for `dataset`; in your own labels plant them first: `labeldp canaries plant`."
             )
         if self.features is None or self.labels is None or self.label is None or self.classes is None:
-            raise InputError("name a --dataset, or your own --features with --labels, --label and --classes.")
+            raise InputError("name a `dataset`, or your own `features` with `labels`, `label` and `classes`.")
         table = open_table(Path(self.labels))
         classes = Classes.parse(self.classes)
-        own = TableSource(table, self.label, classes, self.id_column)
+        form = AS_WRITTEN if self.ids_as_written else CANONICAL
+        own = TableSource(table, self.label, classes, self.id_column, form)
         refuse_telling_ids(table, self.id_column, classes)
         name, _ = data_set_of(table, self.data_set)
         values, labels, ids = self._joined(own)
@@ -113,7 +117,7 @@ class Origin:
         path = Path(self.features)
         features = read_features(path, None if path.is_dir() else self.id_column, self.image_size)
         if path.is_dir() and self.id_column is None:
-            raise InputError("images are named by their paths: name the labels' column of such names with --id.")
+            raise InputError("images are named by their paths: name the labels' column of such names with `id_column`.")
         features.refuse_label(self.label, source.classes.names or ())
         parts, ids = [], []
         for batch in source.batches():
@@ -124,24 +128,24 @@ class Origin:
         if not features.named:
             if len(features.values) != len(labels):
                 raise InputError(
-                    f"there are {len(features.values):,} rows of features for {len(labels):,} labels; --id joins them by an id column."
+                    f"there are {len(features.values):,} rows of features for {len(labels):,} labels; `id_column` joins them by id."
                 )
             return features.values, labels, None
         rows = find(ids, features.ids, "the features", source.id_form, "of the labels")
         if len(rows) == 0 or (rows < 0).any():
             raise InputError(
-                f"{int((rows < 0).sum()):,} of the {len(labels):,} labels have no features; is --id the right column?"
+                f"{int((rows < 0).sum()):,} of the {len(labels):,} labels have no features; is `id_column` the right column?"
             )
         return np.asarray(features.values[rows]), labels, tuple(str(name) for name in ids)
 
     def open_ledger(self, material: Material) -> Ledger:
         """The owner's."""
-        return Ledger(material.ledger)
+        return Ledger(material.ledger, other_ids=self.other_ids)
 
     def save(self, owner: Path) -> None:
         """For the stages that follow. A directory has one origin."""
         if (owner / NAME).exists() and Origin.load(owner) != self:
-            raise InputError(f"{owner.parent} holds another run, of other data; choose another --out.")
+            raise InputError(f"{owner.parent} holds another run, of other data; choose another `out`.")
         content = json.dumps(asdict(self), indent=2).encode()
         place_file(owner / NAME, lambda file: file.write(content), private=True)
 

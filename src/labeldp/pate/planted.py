@@ -28,7 +28,7 @@ def planted(owner: Path, labels: PrivateLabels, dataset: str, count: int, candid
     if not secret.exists():
         if (owner / _VOTES).exists():
             raise InputError(
-                f"{owner.parent} holds a run without canaries, and its teachers have voted; choose another --out."
+                f"{owner.parent} holds a run without canaries, and its teachers have voted; choose another `out`."
             )
         drawn = Canaries.draw(
             count, rows=len(labels), num_classes=labels.num_classes, candidates=candidates, entropy=SecureEntropy()
@@ -38,7 +38,7 @@ def planted(owner: Path, labels: PrivateLabels, dataset: str, count: int, candid
     if found.candidates.shape != (count, candidates) or found.data_rows != len(labels):
         raise InputError(
             f"{owner.parent} holds a run with other canaries ({len(found):,} of {found.candidates.shape[1]} candidates); "
-            "choose another --out."
+            "choose another `out`."
         )
     return found
 

@@ -65,7 +65,7 @@ class Stages:
         """How many rows, the first ones, teachers see."""
         kept = len(self.material.labels) - round(self.holdout * len(self.material.labels))
         if not 0 <= self.holdout < 1 or kept < 1:
-            raise InputError(f"--holdout is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
+            raise InputError(f"`holdout` is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
         return kept
 
     def features(self, model: str | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:

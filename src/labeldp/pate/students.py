@@ -35,9 +35,9 @@ class StudentPlan:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier() or self.name in ("owner", "features"):
-            raise InputError(f"--name is one word of letters, digits and _; got {self.name!r}.")
+            raise InputError(f"`name` is one word of letters, digits and _; got {self.name!r}.")
         if self.students < 1:
-            raise InputError(f"--students is at least 1; got {self.students}.")
+            raise InputError(f"`students` is at least 1; got {self.students}.")
 
 
 def train_students(

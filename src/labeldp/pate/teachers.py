@@ -55,9 +55,9 @@ class TeacherPlan:
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
-            raise InputError(f"--method is {' or '.join(METHODS)}; got {self.method!r}.")
+            raise InputError(f"`method` is {' or '.join(METHODS)}; got {self.method!r}.")
         if self.teachers < 1:
-            raise InputError(f"--teachers is at least 1; got {self.teachers}.")
+            raise InputError(f"`teachers` is at least 1; got {self.teachers}.")
 
     def config(self, features: npt.NDArray[Any], labels: PrivateLabels, rows: int, data_set: str) -> dict[str, Any]:
         """What makes these teachers these teachers; going on with anything else is refused."""
@@ -156,7 +156,7 @@ def check_same_labels(run: RunFolder, digest: Callable[[bytes], str]) -> None:
     noted = run.read(_LABELS)
     if noted["digest"] != digest(bytes.fromhex(noted["key"])):
         raise InputError(
-            f"the labels have changed since the teachers in {run.path} were trained: other values, rows or ids. Choose another --out."
+            f"the labels have changed since the teachers in {run.path} were trained: other values, rows or ids. Choose another `out`."
         )
 
 

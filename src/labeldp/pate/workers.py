@@ -42,7 +42,7 @@ class LocalWorkers:
                     yield future.result()
             except BrokenProcessPool:
                 raise WorkerError(
-                    "a worker died while it trained a teacher; memory may have run out (fewer --processes need less). The same command "
+                    "a worker died while it trained a teacher; memory may have run out (fewer `processes` need less). The same command "
                     "goes on with the teachers that are left."
                 ) from None
             finally:
@@ -119,5 +119,5 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise InputError('--ray needs Ray, an extra: pip install "labeldp[ray]"') from None
+        raise InputError('`ray` needs Ray, an extra: pip install "labeldp[ray]"') from None
     return ray

@@ -45,7 +45,7 @@ class Classes:
             names = tuple(name.strip() for name in text.split(","))
             return cls(len(names), names)
         if not re.fullmatch(r"[+-]?[0-9]{1,9}", text.strip()):
-            raise InputError(f"--classes takes a count (10) or all the names (no,yes); got {text!r}.")
+            raise InputError(f"`classes` takes a count (10) or all the names (no,yes); got {text!r}.")
         return cls(int(text))
 
     def encode(self, column: Any, first_row: int) -> PrivateLabels:

@@ -117,7 +117,7 @@ def data_set_of(table: Table, given: str | None) -> tuple[str, str | None]:
     if stated and given not in (None, stated):
         raise InputError(
             f"this file holds labels of the data set {stated!r}, some of them planted; under another name they would escape its budget. "
-            f"If the ledger knows these rows as {given!r}, plant again with --data-set {given}."
+            f"If the ledger knows these rows as {given!r}, plant again with `data_set={given!r}`."
         )
     return given or stated or Path(bare_name(table.path)).stem, stated
 
@@ -144,11 +144,11 @@ def refuse_telling_ids(table: Table, id_column: str | None, classes: Classes) ->
 
 def _mechanism(options: ReleaseOptions) -> Mechanism:
     if (options.mechanism == NoPrivacy.name) != options.insecure_no_privacy:
-        raise InputError("writing true labels takes both: --mechanism none --insecure-no-privacy.")
+        raise InputError("writing true labels takes both: `mechanism='none', insecure_no_privacy=True`.")
     if options.mechanism == NoPrivacy.name:
         return NoPrivacy(options.classes.count)
     if options.epsilon is None:
-        raise InputError("--epsilon is missing: how much privacy may each label cost? A typical value is 1 to 8.")
+        raise InputError("`epsilon` is missing: how much privacy may each label cost? A typical value is 1 to 8.")
     if options.mechanism is None:
         return recommend(options.epsilon, options.classes.count, options.prior, delta=options.delta)
     return calibrate(
@@ -168,9 +168,9 @@ def _with_prior(
 
     assert options.public_prior is not None
     if options.epsilon is None:
-        raise InputError("--epsilon is missing: how much privacy may each label cost? A typical value is 1 to 8.")
+        raise InputError("`epsilon` is missing: how much privacy may each label cost? A typical value is 1 to 8.")
     if options.prior is not None or options.delta is not None:
-        raise InputError("--public-prior has a prior for each row, and a pure ε; leave out --prior and --delta.")
+        raise InputError("`public_prior` has a prior for each row, and a pure ε; leave out `prior` and `delta`.")
     prior = PublicPrior.read(options.public_prior)
     mechanism, special = prior.prepared(source, selected, options.epsilon, options.mechanism, entropy, ledger)
     return mechanism, special, list(prior.warnings(ledger))

@@ -18,6 +18,7 @@ from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import InputError
 
 NO_IDS = "ids must be whole numbers or text (or dates, decimals, UUIDs)"
+NOT_COMPARED = "white space around it, leading zeros, a trailing .0 and the composition of accents do not count"
 _PIECE = 1 << 20
 _WHOLE_NUMBER = r"^(-?)0*([0-9]+?)(?:\.0*)?$"
 

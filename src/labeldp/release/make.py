@@ -11,6 +11,7 @@ Killed later, it only finishes the rename.
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -102,7 +103,7 @@ def make_release(
     check_requirements()
     check_name(data_set)
     if shuffle and source.id_column is None:
-        raise InputError("shuffled rows can only be found again by an id: --shuffle needs --id.")
+        raise InputError("shuffled rows can only be found again by an id: `shuffle` needs `id_column`.")
     if out is not None:
         _check_out(out, ledger)
     with ledger.lock(data_set) as scratch, _temporary(out, scratch) as out_temporary:
@@ -133,7 +134,7 @@ def make_release(
         earlier = _look(ledger, request)
         done = earlier is not None and earlier.reached(PUBLISHED)
         if out is not None and os.path.lexists(out) and not (earlier and done and delivered == earlier.checksum):
-            raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
+            raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
         _reserve_room(0 if done else _size(survey, mechanism), scratch, out_temporary, shuffle)
         record = ledger.charge(request)
         try:
@@ -188,18 +189,21 @@ def check_release(
         ledger.look(request)
 
 
-def fetch(ledger: Ledger, number: int, out: Path) -> None:
-    """Write the ledger's copy of a release that was published before."""
+def fetch(ledger: Ledger, number: int, out: Path) -> bool:
+    """Write the ledger's copy of a release that was published before. False if it is there already, byte for byte."""
     record = ledger.book().releases.get(number)
     if record is None or not record.reached(PUBLISHED):
         raise InputError(f"{ledger.path} has no finished release {number}; `labeldp ledger show` lists them.")
     _check_out(out, ledger)
     if look_up(out) and _stated(out) != record.checksum:
-        raise InputError(f"{out} exists already and is another file; remove it or choose another --out.")
+        raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
     if _stated(ledger.kept(record)) != record.checksum:
         raise LedgerError(f"{ledger.kept(record)} is missing or was altered.")
+    if look_up(out) and filecmp.cmp(out, ledger.kept(record), shallow=False):
+        return False
     place_file(out, lambda file: _copy(ledger.kept(record), file))
     _date(ledger, record, out)
+    return True
 
 
 @contextmanager
@@ -347,7 +351,7 @@ def _finish_rename(made: Made) -> None:
         except FileNotFoundError:
             raise LostReleaseError(
                 f"release {made.record.number} was published on {made.record.made}, but its file {made.path} is gone. Put it "
-                "back from a backup or from whoever received it, or add `--again charge` for a new one."
+                "back from a backup or from whoever received it, or add `again='charge'` for a new one."
             ) from None
     if _stated(made.path) != made.record.checksum:
         raise LostReleaseError(f"{made.path} is not the file that was released: it was altered or damaged.")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -70,16 +72,26 @@ def reserve(path: Path, size: int, called: Path | None = None) -> None:
 def fill_and_place(
     temporary: Path, path: Path, write: Callable[[IO[bytes]], Any], *, replace: bool = False, private: bool = False
 ) -> None:
-    """Fill a reserved file, make it durable, and move it to `path` with the usual permissions, or for its owner only.
+    """Fill a reserved file, make it durable, and move it to `path` with the usual permissions, or for its owner only."""
+    fill(temporary, path, write)
+    place(temporary, path, replace=replace, private=private)
 
-    Unless it may `replace` a file, one that appeared there meanwhile is left alone, and said.
-    """
+
+def fill(temporary: Path, path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Fill a reserved file that is to become `path`, and make it durable."""
     try:
         with temporary.open("r+b") as file:
             write(file)
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
+    except OSError as error:
+        raise explain(path, error) from None
+
+
+def place(temporary: Path, path: Path, *, replace: bool = False, private: bool = False) -> None:
+    """Move a filled file to `path`. Unless it may `replace` a file, one that appeared there meanwhile is left alone, and said."""
+    try:
         os.chmod(temporary, 0o600 if private else 0o644 & ~_umask())
         if replace or not _link(temporary, path):
             os.replace(temporary, path)
@@ -88,16 +100,77 @@ def fill_and_place(
         raise explain(path, error) from None
 
 
-def place_file(path: Path, write: Callable[[IO[bytes]], Any], *, private: bool = False) -> None:
+def place_file(path: Path, write: Callable[[IO[bytes]], Any], *, replace: bool = True, private: bool = False) -> None:
     """Write `path` as a whole: it appears complete or not at all. A `private` file only its owner can read."""
-    if path.is_dir() or not path.name:  # "." has no name that a temporary file could be called by
+    with unfinished(path) as temporary:
+        fill_and_place(temporary, path, write, replace=replace, private=private)
+
+
+_UNFINISHED, _PART = ".labeldp-", ".part"
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[Path]:
+    """A private file beside `path`, to be filled and placed; what writers of `path` left there who were killed is removed.
+
+    Its writer holds a lock on it, which the operating system lifts when the writer dies: so the living are told from the dead.
+    """
+    if path.is_dir() or not path.name:  # "." has no name that an unfinished file could be called by
         raise InputError(f"{path} is a directory; name a file.")
-    temporary = temporary_beside(path)
+    remove_unfinished(path)
+    temporary, held = _begin(path)
     try:
-        reserve(temporary, 0, called=path)
-        fill_and_place(temporary, path, write, replace=True, private=private)
+        yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        os.close(held)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what a writer of `path` left beside it when it was killed."""
+    for left in path.parent.glob(f"{_prefix(path)}*{_PART}"):
+        with suppress(OSError):
+            handle = os.open(left, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            if _lock(handle):
+                left.unlink(missing_ok=True)
+            os.close(handle)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether this is a file that was never placed: no part of what a folder holds."""
+    return path.name.startswith(_UNFINISHED) and path.suffix == _PART
+
+
+def _prefix(path: Path) -> str:
+    """What names of unfinished files begin with: short, whatever the file is called."""
+    return f"{_UNFINISHED}{hashlib.sha256(path.name.encode(errors='surrogateescape')).hexdigest()[:8]}-"
+
+
+def _begin(path: Path) -> tuple[Path, int]:
+    """An empty private file beside `path`, and the handle that holds its lock."""
+    while True:
+        temporary = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_PART}")
+        reserve(temporary, 0, called=path)
+        # Before it is locked, another writer of the same path may take it for a dead one's: then there is another.
+        with suppress(FileNotFoundError):
+            handle = os.open(temporary, os.O_RDWR)
+            if _lock(handle) is not False and os.fstat(handle).st_nlink:
+                return temporary, handle
+            os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Whether the lock is ours; None where files cannot be locked, and so nobody's is removed."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def _link(temporary: Path, path: Path) -> bool:

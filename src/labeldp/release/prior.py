@@ -156,7 +156,7 @@ class PublicPrior:
         name = mechanism or "subset"
         if name not in CHOICES:
             raise InputError(
-                f"--public-prior goes with --mechanism subset (default: the most informative channel for each row's prior) or response "
+                f"`public_prior` goes with `mechanism='subset'` (default: the most informative channel for each row's prior) or 'response' "
                 f"(RRWithPrior); got {name!r}."
             )
         if self.values.ndim != 2 or self.values.shape[1] != source.classes.count:
@@ -183,7 +183,7 @@ class PublicPrior:
         if (ids is None) != (self.ids is None):
             ours, theirs = ("by row number", "by id") if ids is None else ("by id", "by row number")
             raise InputError(
-                f"the labels go {ours} and {self.path} {theirs}: have both by id (labeldp predict --id, labeldp release --id)."
+                f"the labels go {ours} and {self.path} {theirs}: have both by id (`labeldp predict --id`, `labeldp release --id`)."
             )
         if ids is None:
             places = rows.astype(np.int64)

@@ -74,7 +74,7 @@ class Part(Selection):
     def __post_init__(self) -> None:
         if not 1 <= self.number <= self.parts or self.parts < 2:
             raise InputError(
-                f"--rows {self.number}/{self.parts} is no part of a whole; 1/2 and 2/2 are the halves of a data set, 1/3 to 3/3 its thirds."
+                f"`rows='{self.number}/{self.parts}'` is no part of a whole; 1/2 and 2/2 are the halves of a data set, 1/3 is a third."
             )
 
     def among(self, ids: Any | None, first: int, count: int) -> Positions:
@@ -153,6 +153,6 @@ def read_rows(text: str | None, id_column: str | None) -> Selection | None:
         return Part(int(part[1]), int(part[2]))
     if not Path(text).is_file():
         raise InputError(
-            f"--rows takes a range a:b of row numbers from 0, a random part such as 1/2, or a file of ids; there is no file {text!r}."
+            f"`rows` takes a range a:b of row numbers from 0, a random part such as 1/2, or a file of ids; there is no file {text!r}."
         )
     return Named.read(Path(text), id_column)

@@ -21,7 +21,7 @@ from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.hashing import ColumnHasher, Hashes, HashSorter, IdHasher, text_bytes
-from labeldp.release.ids import NO_IDS, comparable, is_id, plain_ids
+from labeldp.release.ids import NO_IDS, NOT_COMPARED, comparable, is_id, plain_ids
 from labeldp.release.place import explain, sync_folder
 from labeldp.release.rows import Selection, Span
 from labeldp.release.tables import Table, stated_planting
@@ -97,7 +97,7 @@ class Source(ABC):
     ) -> Survey:
         with_ids = self.id_column is not None
         if selected is not None and selected.by_id and not with_ids:
-            raise InputError("rows are chosen by id here: name the column that holds ids with --id.")
+            raise InputError("rows are chosen by id here: name the column that holds ids with `id_column`.")
         columns: dict[str, ColumnHasher] = {}
         hasher = IdHasher(key, self.id_form)
         everything, wanted = _IdSorter(scratch / "all", self.id_form), _IdSorter(scratch / "selected", self.id_form)
@@ -151,8 +151,8 @@ class Source(ABC):
             for i, (text, written) in zip(suspects, texts, strict=True):
                 if text in seen and seen[text][1] != written:
                     raise InputError(
-                        f"rows {seen[text][0]} and {row + int(i)} have the same id, written differently: white space around it, leading "
-                        "zeros, a trailing .0 and the composition of accents do not count. If they are different ids, say --ids-as-written."
+                        f"rows {seen[text][0]} and {row + int(i)} have the same id, written differently: {NOT_COMPARED}. If they are "
+                        "different ids, say `ids_as_written=True`."
                     )
                 if text in seen:
                     raise InputError(

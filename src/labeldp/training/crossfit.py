@@ -37,17 +37,17 @@ def cross_fit(
     probabilities. The final model saw more rows and is usually better than that: with few rows, or few folds, by some points.
     """
     if not 2 <= folds <= len(job.release):
-        raise InputError(f"--folds is from 2 to the number of rows; got {folds}.")
+        raise InputError(f"`folds` is from 2 to the number of rows; got {folds}.")
     mechanism, observations = job.release.mechanism, job.release.observations
     judges = np.flatnonzero(mechanism.judges(observations))
     if len(judges) < folds:
-        raise InputError("--folds needs rows that can judge, and this release has too few of them, or none.")
+        raise InputError("`folds` needs rows that can judge, and this release has too few of them, or none.")
     if job.release.origins and not job.prior_saw_none:
         raise InputError(
-            "--folds and releases with a public prior do not go together: the rows of a fold would have shaped the others' channels."
+            "`folds` and releases with a public prior do not go together: the rows of a fold would have shaped the others' channels."
         )
     if job.select != "last":
-        raise InputError("--folds and --select best do not go together: the rows of a fold only report.")
+        raise InputError("`folds` and `select='best'` do not go together: the rows of a fold only report.")
     whole = replace(job, holdout=0.0, folds=folds)
     if world.first:
         RunFolder(folder).match(whole.config())

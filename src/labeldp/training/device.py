@@ -36,7 +36,7 @@ def choose_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError):
-        raise InputError(f"the device {name!r} is not there; --device auto takes what is.") from None
+        raise InputError(f"the device {name!r} is not there; `device='auto'` takes what is.") from None
     return device
 
 
@@ -45,7 +45,7 @@ def choose_dtype(device: torch.device, name: str = "auto") -> torch.dtype:
     known = {"float32": torch.float32, "bfloat16": torch.bfloat16}
     if name != "auto":
         if name not in known:
-            raise InputError(f"--dtype takes auto, {' or '.join(known)}; got {name!r}.")
+            raise InputError(f"`dtype` takes auto, {' or '.join(known)}; got {name!r}.")
         return known[name]
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32

@@ -43,13 +43,13 @@ class Planting:
         trained = self.trained_on(len(labels))
         if not 1 <= self.count <= len(trained):
             raise InputError(
-                f"--canaries is from 1 to the number of rows that are trained on, {len(trained):,}; got {self.count:,}."
+                f"`canaries` is from 1 to the number of rows that are trained on, {len(trained):,}; got {self.count:,}."
             )
         if secret.exists():
             canaries = Canaries.load(secret)
         elif (run / LEDGER).exists():
             raise InputError(
-                f"{run} holds a run without canaries, and its labels are released already; choose another --out."
+                f"{run} holds a run without canaries, and its labels are released already; choose another `out`."
             )
         else:
             canaries = Canaries.draw(
@@ -63,7 +63,7 @@ class Planting:
         if canaries.candidates.shape != (self.count, self.candidates) or not np.isin(canaries.rows, trained).all():
             raise InputError(
                 f"{run} holds a run with other canaries ({len(canaries):,} of {canaries.candidates.shape[1]} candidates, among other rows, "
-                "perhaps); choose another --out."
+                "perhaps); choose another `out`."
             )
         return canaries
 
@@ -107,7 +107,9 @@ def chosen_mechanism(name: str | None, epsilon: float | None, classes: int, delt
     if name == NoPrivacy.name:
         return NoPrivacy(classes)
     if epsilon is None:
-        raise InputError("--epsilon is missing; a typical value is 1 to 8. (--mechanism none trains without privacy.)")
+        raise InputError(
+            "`epsilon` is missing; a typical value is 1 to 8. (`mechanism='none'` trains without privacy.)"
+        )
     if name is None:
         return recommend(epsilon, classes, delta=delta)
     return calibrate(name, epsilon=epsilon, num_classes=classes, delta=delta)
@@ -127,7 +129,7 @@ def owners_source(
     """
     RunFolder(run).make()
     if canaries is None and (run / SECRET).exists():
-        raise InputError(f"{run} holds a run with canaries: say --canaries as before, or choose another --out.")
+        raise InputError(f"{run} holds a run with canaries: say `canaries` as before, or choose another `out`.")
     found = None if canaries is None else canaries.kept(run, bundle.labels, bundle.name)
     labels = bundle.labels if found is None else found.plant(bundle.labels)
     return ArraySource(
@@ -142,5 +144,5 @@ def shared_release(file: Path, world: World) -> Release:
     """What the first process has released, for all of them."""
     world.wait()
     if not file.exists():
-        raise InputError(f"{file} is not here: --out must be a directory that all machines share.")
+        raise InputError(f"{file} is not here: `out` must be a directory that all machines share.")
     return Release.load(file)

@@ -41,7 +41,7 @@ def open_run(folder: Path, machine: Machine | None = None, model: str | None = N
         raise InputError(f"{folder} is not finished: the same `labeldp train` command goes on with it.")
     if name not in models.NAMES and name != model:
         raise InputError(
-            f"this run's model is {name}, which is code: name it yourself if you trust it (--model {name})."
+            f"this run's model is {name}, which is code: name it yourself if you trust it (`model={name!r}`)."
         )
     device, dtype = (machine or Machine()).chosen(images=len(shape) == 3)
     trainer = Trainer(models.build(name, shape, classes), recipe, device, dtype)

@@ -76,7 +76,7 @@ class FixMatchTrainer(Trainer):
         if min(batch, pool // steps) < self.world.size:
             raise InputError(
                 f"a step of {batch:,} labelled and {pool // steps:,} unlabelled rows is not enough for {self.world.size} processes; "
-                "raise --batch-size, or take fewer processes."
+                "raise `batch_size`, or take fewer processes."
             )
         if features.ndim != 4:
             self._spread = features.float().std(dim=0, unbiased=False).to(self.device)

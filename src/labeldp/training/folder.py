@@ -70,7 +70,7 @@ class RunFolder:
                 self.path.chmod(0o700)
         except OSError:
             raise InputError(
-                f"{self.path} cannot be made a run directory (--out): is there a file of that name?"
+                f"{self.path} cannot be made a run directory (`out`): is there a file of that name?"
             ) from None
 
     @contextmanager
@@ -84,7 +84,7 @@ class RunFolder:
             lock.acquire()
         except Timeout:
             raise InputError(
-                f"another training is running in {self.path}; choose another --out, or wait for it."
+                f"another training is running in {self.path}; choose another `out`, or wait for it."
             ) from None
         try:
             yield
@@ -103,7 +103,7 @@ class RunFolder:
         different = [name for name in {**now, **before} if before.get(name) != now.get(name)]
         if different:
             raise InputError(
-                f"{self.path} holds another run (with another {', '.join(different)}); choose another --out."
+                f"{self.path} holds another run (with another {', '.join(different)}); choose another `out`."
             )
 
     def read(self, name: str) -> dict[str, Any]:
@@ -238,11 +238,11 @@ class RunFolder:
         if by_id != was_by_id or not (by_id or data_set == release.data_set):
             return (
                 "whether these rows were trained on cannot be seen: the run and this release name rows in different ways, or number those "
-                "of two data sets. If they were, this accuracy is wrong. If you know that they were not, say so: --other-rows."
+                "of two data sets. If they were, this accuracy is wrong. If you know that they were not, say so: `other_rows=True`."
             )
         doubt = (
             "the model's rows were released with a public prior of unknown origin. If that was made from these rows' released labels, this "
-            "accuracy is wrong. If you know that it was not, say so: --other-rows."
+            "accuracy is wrong. If you know that it was not, say so: `other_rows=True`."
         )
         # Whatever the form in which they were released: an id that may be the same is.
         seen = comparable(trained.column("id"))

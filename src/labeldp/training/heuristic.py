@@ -52,7 +52,7 @@ class Check:
 
     def __post_init__(self) -> None:
         if not 2 <= self.plantings <= self.canaries:
-            raise InputError(f"--plantings is from 2 to the number of canaries, {self.canaries}; got {self.plantings}.")
+            raise InputError(f"`plantings` is from 2 to the number of canaries, {self.canaries}; got {self.plantings}.")
 
 
 _Job = tuple[Check, Path, int | None]
@@ -133,7 +133,7 @@ def _canaries(check: Check, secret: Path) -> Canaries:
     _, rows = holding_out(len(labels), HOLDOUT, check.seed)
     if check.canaries > len(rows):
         raise InputError(
-            f"--canaries is at most the number of rows that are trained on, {len(rows):,}; got {check.canaries:,}."
+            f"`canaries` is at most the number of rows that are trained on, {len(rows):,}; got {check.canaries:,}."
         )
     canaries = Canaries.draw_wrong(check.canaries, labels=[labels], rows=rows, entropy=SecureEntropy())
     canaries = canaries.planted_in(check.dataset, len(labels))

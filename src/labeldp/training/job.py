@@ -82,11 +82,11 @@ class Job:
                 f"there are {len(self.features):,} rows of features for {len(self.release):,} released rows."
             )
         if not 0 <= self.holdout < 1:
-            raise InputError(f"--holdout is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
+            raise InputError(f"`holdout` is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
         if self.select not in ("last", "best"):
-            raise InputError(f"--select is last or best; got {self.select!r}.")
+            raise InputError(f"`select` is last or best; got {self.select!r}.")
         if self.patience is not None and (self.patience < 1 or self.select != "best"):
-            raise InputError("--patience is a number of epochs, from 1, and goes with --select best.")
+            raise InputError("`patience` is a number of epochs, from 1, and goes with `select='best'`.")
         for origin in self.release.origins:
             self._check_stage(origin)
 
@@ -105,16 +105,16 @@ class Job:
         if origin.judge is None:
             raise InputError(
                 "some of these rows were released with a public prior, and nothing says which rows its model was trained on: if the rows "
-                "that are held out here were among them, they would judge a model that they shaped. --holdout 0 trains on all rows and "
-                "estimates no accuracy; --other-rows says that the prior was made without these releases."
+                "that are held out here were among them, they would judge a model that they shaped. `holdout=0` trains on all rows and "
+                "estimates no accuracy; `prior_saw_none=True` says that the prior was made without these releases."
             )
         if (origin.judge, origin.seed, origin.holdout, origin.select) != (
             self.judge(), self.recipe.seed, self.holdout, self.select,
         ):  # fmt: skip
             raise InputError(
-                f"some of these rows were released with a prior from a run with --seed {origin.seed}, --holdout {origin.holdout:g} and "
-                f"--select {origin.select}: say the same here, and name first the release that it named first, so that the rows which it "
-                "held out are held out again. Others would judge a model that they shaped. (--holdout 0 trains on all rows, and estimates "
+                f"some of these rows were released with a prior from a run with `seed={origin.seed!r}`, `holdout={origin.holdout:g}` and "
+                f"`select={origin.select!r}`: say the same here, and name first the release that it named first, so that the rows which it "
+                "held out are held out again. Others would judge a model that they shaped. (`holdout=0` trains on all rows, and estimates "
                 "no accuracy.)"
             )
 
@@ -140,14 +140,14 @@ class Job:
             held_out, kept = parts[number], np.concatenate([p for i, p in enumerate(parts) if i != number])
         held_out, rest = able[held_out], np.concatenate((able[kept], others))
         if len(rest) < 2:
-            raise InputError(f"--holdout {self.holdout:g} leaves too few of the {len(able):,} rows to train on.")
+            raise InputError(f"`holdout={self.holdout:g}` leaves too few of the {len(able):,} rows to train on.")
         said = self._said()
         rest, held_out = rest[said[rest]], held_out[said[held_out]]
         if len(rest) == 0:
             raise InputError("the release says nothing about any of the rows to train on.")
         half = len(held_out) // 2 if self.select == "best" else 0
         if self.select == "best" and half < 2:
-            raise InputError("--select best needs at least four rows held out; raise --holdout.")
+            raise InputError("`select='best'` needs at least four rows held out; raise `holdout`.")
         return Split(np.sort(rest), np.sort(held_out[:half]), np.sort(held_out[half:]))
 
     def config(self) -> dict[str, Any]:

@@ -52,23 +52,23 @@ class Recipe:
         if not self.learning_rate > 0:
             raise InputError(f"the learning rate must be positive; got {self.learning_rate}.")
         if self.weight_decay < 0:
-            raise InputError(f"--weight-decay is not negative; got {self.weight_decay:g}.")
+            raise InputError(f"`weight_decay` is not negative; got {self.weight_decay:g}.")
         if not 0 <= self.average < 1:
-            raise InputError(f"--average keeps a share from 0 (no average) to below 1; got {self.average:g}.")
+            raise InputError(f"`average` keeps a share from 0 (no average) to below 1; got {self.average:g}.")
         if self.prior not in ("model", "average", "none"):
-            raise InputError(f"--prior is model, average or none; got {self.prior!r}.")
+            raise InputError(f"`prior` is model, average or none; got {self.prior!r}.")
         if self.denoise not in ("bayes", *WAYS):
-            raise InputError(f"--denoise is bayes, {', '.join(WAYS)}; got {self.denoise!r}.")
+            raise InputError(f"`denoise` is bayes, {', '.join(WAYS)}; got {self.denoise!r}.")
         if self.denoise != "bayes" and (self.prior != "model" or self.unlabelled):
             raise InputError(
-                f"--denoise {self.denoise} uses no prior and no unlabelled rows; leave out --prior and --fixmatch."
+                f"`denoise={self.denoise!r}` uses no prior and no unlabelled rows; leave out `prior` and `fixmatch`."
             )
         if self.prior == "average" and not self.average:
-            raise InputError("--prior average needs an averaged model: give --average, 0.999 for instance.")
+            raise InputError("`prior='average'` needs an averaged model: give `average`, 0.999 for instance.")
         if not 1 <= self.accumulate <= self.batch_size // 2:
-            raise InputError("--accumulate is from 1 to half of the batch size.")
+            raise InputError("`accumulate` is from 1 to half of the batch size.")
         if min(self.randaugment, self.cutout, self.shift, self.seed) < 0:
-            raise InputError("--randaugment, --cutout and --seed are not negative.")
+            raise InputError("`randaugment`, `cutout` and `seed` are not negative.")
         self._check_fixmatch()
 
     def _check_fixmatch(self) -> None:
@@ -91,7 +91,7 @@ class Recipe:
             )
         if self.unlabelled and self.accumulate > 1:
             raise InputError(
-                "FixMatch takes a step's labelled and unlabelled rows through the model at once: --accumulate is 1. For less memory, "
+                "FixMatch takes a step's labelled and unlabelled rows through the model at once: `accumulate` is 1. For less memory, "
                 "lower the batch size, or unlabelled."
             )
 

@@ -61,7 +61,7 @@ class Game:
             return NoPrivacy(num_classes)
         if self.epsilon is None:
             raise InputError(
-                "--epsilon is missing; a typical value is 1 to 8. (--mechanism none trains without privacy.)"
+                "`epsilon` is missing; a typical value is 1 to 8. (`mechanism='none'` trains without privacy.)"
             )
         if self.mechanism is None:
             return recommend(self.epsilon, num_classes, delta=self.delta)
@@ -80,15 +80,15 @@ def repeat(
     """
     run = RunFolder(folder)
     if trainings < 1:
-        raise InputError(f"--trainings is at least 1, and hundreds prove something; got {trainings}.")
+        raise InputError(f"`trainings` is at least 1, and hundreds prove something; got {trainings}.")
     if not 0 < confidence < 1:
-        raise InputError(f"--confidence is between 0 and 1, usually 0.95; got {confidence}.")
+        raise InputError(f"`confidence` is between 0 and 1, usually 0.95; got {confidence}.")
     bundle = _bundle(game.dataset, game.data)
     classes = bundle.labels.num_classes
     if not 0 <= game.row < len(bundle.labels):
-        raise InputError(f"--row is one of the {len(bundle.labels):,} training rows, from 0; got {game.row}.")
+        raise InputError(f"`row` is one of the {len(bundle.labels):,} training rows, from 0; got {game.row}.")
     if len(set(game.labels)) != 2 or not 0 <= min(game.labels) < max(game.labels) < classes:
-        raise InputError(f"--labels are two different classes of 0 to {classes - 1}; got {game.labels}.")
+        raise InputError(f"`labels` are two different classes of 0 to {classes - 1}; got {game.labels}.")
     mechanism = game.channel(classes)
     with run.locked():
         _keep_to(run, trainings)
@@ -160,7 +160,7 @@ def _keep_to(run: RunFolder, trainings: int) -> None:
         what = f"for {begun:,} trainings" if isinstance(begun, int) else "without a number of trainings"
         raise InputError(
             f"the games in {run.path} were begun {what}, which is fixed: who looks and plays on until the bound suits proves nothing. "
-            f"Choose another --out for {trainings:,} trainings."
+            f"Choose another `out` for {trainings:,} trainings."
         )
 
 
@@ -172,7 +172,7 @@ def _played(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             continue  # cut short by a kill
         if not _is_game(game):
-            raise InputError(f"{path} has a line that is no game: it was altered. Choose another --out.")
+            raise InputError(f"{path} has a line that is no game: it was altered. Choose another `out`.")
         games.append(game)
     return games
 

@@ -42,7 +42,7 @@ def train(
     with (
         run.locked() if world.first else nullcontext(),
         explained_memory(
-            f"a smaller --batch-size (it is {job.recipe.batch_size}) or a larger --accumulate ({job.recipe.accumulate}) needs less."
+            f"a smaller `batch_size` (it is {job.recipe.batch_size}) or a larger `accumulate` ({job.recipe.accumulate}) needs less."
         ),
     ):
         with explained_model(job.model):
@@ -61,7 +61,7 @@ def train(
         # Only once all have read this checkpoint may the first write the next; and all must have read the same.
         if world.told(trainer.epoch) != trainer.epoch:
             raise InputError(
-                f"{folder} is not the same for all processes: --out must be a directory that all machines share."
+                f"{folder} is not the same for all processes: `out` must be a directory that all machines share."
             )
         world.wait()
         if world.first:

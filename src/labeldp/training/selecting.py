@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.accounting.statement import budget_text
 from labeldp.data.features import Features, read_features
 from labeldp.mechanisms.repeats import Repeats
@@ -41,6 +42,8 @@ class SelectOptions:
     budget: float | None = None
     raise_budget: bool = False
     again: str | None = None
+    other_ids: str | None = None
+    ids_as_written: bool = False
     shuffle: bool = False
     seed: int = 0
     device: str = "auto"
@@ -62,7 +65,8 @@ def select(
     repeats = Repeats(mean=options.expected_runs, shape=options.shape)
     objects = read_candidates(options.candidates)
     table = open_table(labels)
-    source = TableSource(table, options.label, options.classes, options.id_column)
+    form = AS_WRITTEN if options.ids_as_written else CANONICAL
+    source = TableSource(table, options.label, options.classes, options.id_column, form)
     refuse_telling_ids(table, options.id_column, options.classes)
     read = read_features(features, None if features.is_dir() else options.id_column, options.image_size)
     selection = PrivateSelection(
@@ -71,7 +75,9 @@ def select(
     )  # fmt: skip
     name, _ = data_set_of(table, options.data_set)
     _ = selection.mechanism  # an ε that cannot be begins no ledger
-    ledger = Ledger(options.ledger, budget=options.budget, raise_budget=options.raise_budget)
+    ledger = Ledger(
+        options.ledger, budget=options.budget, raise_budget=options.raise_budget, other_ids=options.other_ids
+    )
     done = selection.run(
         out,
         data_set=name,

@@ -77,10 +77,10 @@ class PrivateSelection:
     def __post_init__(self) -> None:
         if not 0 < self.score_share < 1:
             raise InputError(
-                f"--score-share is the share of rows that score, between 0 and 1; got {self.score_share:g}."
+                f"`score_share` is the share of rows that score, between 0 and 1; got {self.score_share:g}."
             )
         if self.seed < 0:
-            raise InputError(f"--seed is not negative; got {self.seed}.")
+            raise InputError(f"`seed` is not negative; got {self.seed}.")
 
     @cached_property
     def mechanism(self) -> Selected:
@@ -159,7 +159,7 @@ class PrivateSelection:
         scoring, released = holding_out(rows, self.score_share, self.seed)
         if len(scoring) < 1 or len(released) < 2:
             raise InputError(
-                f"--score-share {self.score_share:g} of {rows:,} rows leaves too few: some rows score, and at least two are released."
+                f"`score_share={self.score_share:g}` of {rows:,} rows leaves too few: some rows score, and at least two are released."
             )
         return np.sort(scoring)
 
@@ -268,7 +268,7 @@ def _place_for(out: Path) -> Iterator[None]:
     """A run directory for a release that may yet be refused: if it was made for it, and is empty, it does not stay."""
     fresh = look_up(out) is None
     if (out / "config.json").exists() and not (out / RELEASED).exists():
-        raise InputError(f"{out} holds another run; choose another --out.")
+        raise InputError(f"{out} holds another run; choose another `out`.")
     RunFolder(out).make()
     try:
         yield

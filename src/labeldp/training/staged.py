@@ -56,9 +56,9 @@ class Dealing:
 
     def __post_init__(self) -> None:
         if self.stages < 2:
-            raise InputError(f"--stages is from 2 on; got {self.stages}.")
+            raise InputError(f"`stages` is from 2 on; got {self.stages}.")
         if not 0 <= self.holdout < 1:
-            raise InputError(f"--holdout is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
+            raise InputError(f"`holdout` is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
 
     def first_share(self, rows: int) -> float:
         """The share of the first part that is held out."""
@@ -111,7 +111,7 @@ class Staged:
         """All stages; the last one's job and the summary of the whole. What is finished is not repeated."""
         if self.mechanism not in (None, *CHOICES):
             raise InputError(
-                f"--stages goes with --mechanism {' or '.join(CHOICES)}, which have a form for a prior; got {self.mechanism!r}."
+                f"`stages` goes with a `mechanism` of {' or '.join(CHOICES)}, which have a form for a prior; got {self.mechanism!r}."
             )
         bundle = load(self.dataset, self.data)
         parts = self.dealing.parts(len(bundle.labels))

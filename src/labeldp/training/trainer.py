@@ -108,7 +108,7 @@ class Trainer:
         if batch // (self.world.size * self.recipe.accumulate) < 2:
             raise InputError(
                 f"a step of {batch:,} rows leaves less than two for each of {self.world.size} processes × {self.recipe.accumulate} parts; "
-                "raise --batch-size, or lower --accumulate."
+                "raise `batch_size`, or lower `accumulate`."
             )
         steps = len(rows) // batch
         per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
@@ -149,7 +149,7 @@ class Trainer:
         self.world.share_buffers(self.model, self.averaged)
         losses = self.world.mean(losses)
         if not torch.isfinite(losses).all():
-            raise InputError(f"the training diverged in epoch {self.epoch}; a lower --learning-rate helps.")
+            raise InputError(f"the training diverged in epoch {self.epoch}; a lower `learning_rate` helps.")
         return losses
 
     def _forward(self) -> Callable[[Tensor], Tensor]:
@@ -212,7 +212,7 @@ class Trainer:
         recipe = self.recipe
         if recipe.randaugment and strongly:
             if x.dtype != torch.uint8:
-                raise InputError("--randaugment is for images of bytes (0 to 255); these features are not.")
+                raise InputError("`randaugment` is for images of bytes (0 to 255); these features are not.")
             x = randaugment(x.to(self.device), recipe.randaugment, generator)
         x = self._input(x)
         if recipe.shift:
