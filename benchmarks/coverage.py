@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from measuring import machine
 
-from labeldp.evaluation import AccuracyEstimate
+from labeldp.evaluation.accuracy import AccuracyEstimate
 from labeldp.mechanisms import NoPrivacy, ScoreLaw
 from labeldp.mechanisms.plan import NAMES, calibrate
 

@@ -110,8 +110,7 @@ def _images(count: int) -> Any:
 def _strong(images: Any, generator: Any) -> Any:
     import torch
 
-    from labeldp.training.augment import cutout, flip, shift
-    from labeldp.training.randaugment import randaugment
+    from labeldp.training.augment import cutout, flip, randaugment, shift
 
     x = randaugment(images, 2, generator).float()
     x = shift(x, 4, generator)
@@ -190,8 +189,8 @@ def step(turns: int) -> dict[str, Any]:
 
     from labeldp.mechanisms import NoPrivacy
     from labeldp.models.wide_resnet import WideResNet
-    from labeldp.training.device import Machine
     from labeldp.training.fixmatch import FixMatchTrainer
+    from labeldp.training.machine import Machine
     from labeldp.training.recipe import fixmatch_recipe
 
     torch.set_num_threads(1)
@@ -210,7 +209,7 @@ def step(turns: int) -> dict[str, Any]:
 
 
 def frozen(turns: int) -> dict[str, Any]:
-    from labeldp.pate.ballots import draw_queries, draw_shards
+    from labeldp.pate.answers import draw_queries, draw_shards
     from labeldp.pate.linear import teacher_votes
 
     rng = np.random.default_rng(0)

@@ -26,8 +26,8 @@ from torch.nn import functional
 
 from labeldp import PrivateLabels, SecureEntropy, models
 from labeldp.mechanisms import Laplace
-from labeldp.training.device import Machine
-from labeldp.training.randaugment import randaugment
+from labeldp.training.augment import randaugment
+from labeldp.training.machine import Machine
 from labeldp.training.recipe import default_recipe, preset
 from labeldp.training.trainer import Trainer
 

@@ -9,7 +9,7 @@ OWNER = (
     "labeldp.accounting.ledger",
     "labeldp.mechanisms.plan",
     "labeldp.release.files",
-    "labeldp.evaluation",
+    "labeldp.evaluation.accuracy",
     "labeldp.cli",
 )
 

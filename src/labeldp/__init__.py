@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from labeldp import denoise as denoise
     from labeldp.accounting.cost import Cost as Cost
     from labeldp.accounting.ledger import Ledger as Ledger
-    from labeldp.confusion import estimate_class_shares as estimate_class_shares
-    from labeldp.confusion import estimate_confusion as estimate_confusion
     from labeldp.entropy import SecureEntropy as SecureEntropy
     from labeldp.entropy import SeededEntropy as SeededEntropy
     from labeldp.errors import AccountingError as AccountingError
@@ -29,7 +27,9 @@ if TYPE_CHECKING:
     from labeldp.errors import RepeatedReleaseWarning as RepeatedReleaseWarning
     from labeldp.errors import UnfinishedError as UnfinishedError
     from labeldp.errors import VerificationError as VerificationError
-    from labeldp.evaluation import estimate_accuracy as estimate_accuracy
+    from labeldp.evaluation.accuracy import estimate_accuracy as estimate_accuracy
+    from labeldp.evaluation.confusion import estimate_class_shares as estimate_class_shares
+    from labeldp.evaluation.confusion import estimate_confusion as estimate_confusion
     from labeldp.mechanisms import Gaussian as Gaussian
     from labeldp.mechanisms import Laplace as Laplace
     from labeldp.mechanisms import NoPrivacy as NoPrivacy
@@ -45,8 +45,9 @@ _WHERE = {
     "Cost": "accounting.cost", "Ledger": "accounting.ledger", "SecureEntropy": "entropy", "SeededEntropy": "entropy",
     "AccountingError": "errors", "AlreadyReleasedError": "errors", "BudgetError": "errors", "FileFormatError": "errors",
     "InputError": "errors", "LabelDPError": "errors", "LedgerError": "errors", "RefusedError": "errors",
-    "RepeatedReleaseWarning": "errors", "UnfinishedError": "errors", "VerificationError": "errors", "estimate_accuracy": "evaluation",
-    "estimate_class_shares": "confusion", "estimate_confusion": "confusion",
+    "RepeatedReleaseWarning": "errors", "UnfinishedError": "errors", "VerificationError": "errors",
+    "estimate_accuracy": "evaluation.accuracy",
+    "estimate_class_shares": "evaluation.confusion", "estimate_confusion": "evaluation.confusion",
     "Gaussian": "mechanisms", "Laplace": "mechanisms", "NoPrivacy": "mechanisms", "RandomizedResponse": "mechanisms",
     "SubsetSelection": "mechanisms", "UnaryEncoding": "mechanisms", "plan": "mechanisms.plan", "recommend": "mechanisms.plan",
     "PrivateLabels": "private", "Release": "release.core",

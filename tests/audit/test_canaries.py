@@ -14,7 +14,7 @@ from labeldp import Ledger, PrivateLabels, SecureEntropy, SeededEntropy
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.plant import plant_file
 from labeldp.errors import AlreadyReleasedError, InputError, RefusedError
-from labeldp.evaluation import estimate_accuracy
+from labeldp.evaluation.accuracy import estimate_accuracy
 from labeldp.mechanisms import NoPrivacy
 from labeldp.release.classes import Classes
 from labeldp.release.files import ReleaseOptions, release_file

@@ -16,9 +16,9 @@ from labeldp import Ledger, RandomizedResponse
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.plant import plant_file
 from labeldp.errors import AlreadyReleasedError, InputError
+from labeldp.files.atomic import place_file
 from labeldp.release.classes import Classes
 from labeldp.release.files import ReleaseOptions, release_file
-from labeldp.release.place import place_file
 
 FILES = ["c.npz", "p.parquet", "pets.parquet"]
 

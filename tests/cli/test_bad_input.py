@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp import InputError
-from labeldp.release import tables
+from labeldp.files import tables
 from labeldp.release.classes import Classes
 from labeldp.release.files import ReleaseOptions, release_file
 from tests.cli.conftest import SECRET_NUMBER, SECRET_TEXT, expect_sentence

@@ -84,7 +84,8 @@ def test_values(words, option, begun, names):
 
 def test_the_names_are_those_of_the_registries():
     from labeldp import models
-    from labeldp.data import bundled, published
+    from labeldp.data import bundled
+    from labeldp.data import download as published
     from labeldp.denoise import WAYS
     from labeldp.mechanisms import plan
     from labeldp.pate import presets
@@ -103,7 +104,7 @@ def test_the_names_are_those_of_the_registries():
 
 def test_scales_devices_and_types_are_accepted():
     from labeldp.reproduce.methods import check_scale
-    from labeldp.training.device import Machine
+    from labeldp.training.machine import Machine
 
     for scale in complete.SCALES:
         check_scale(scale)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from labeldp.data.published import PUBLISHED, File, Published
+from labeldp.data.download import PUBLISHED, File, Published
 from tests.cli.conftest import expect_sentence
 from tests.data.server import serving
 
@@ -48,7 +48,7 @@ def test_a_missing_data_set_names_the_command(run, tmp_path):
 def test_a_bar_on_a_terminal_only(server, tmp_path):
     """On standard error; standard output stays for programs."""
     code = (
-        "from labeldp.data.published import PUBLISHED, File, Published; from labeldp.cli import main\n"
+        "from labeldp.data.download import PUBLISHED, File, Published; from labeldp.cli import main\n"
         f"PUBLISHED['cifar10'] = Published((File({server.url + NAME!r}, {MD5!r}),)); main()"
     )
     ours, theirs = pty.openpty()

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from labeldp.data.published import PUBLISHED, File, Published
+from labeldp.data.download import PUBLISHED, File, Published
 from tests.cli.terminal import commands, terminal
 from tests.data.server import serving
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from labeldp.data.download import PUBLISHED
 from labeldp.data.official import OFFICIAL
-from labeldp.data.published import PUBLISHED
 
 
 class _Python2:

@@ -14,9 +14,8 @@ from filelock import FileLock
 
 from labeldp.data import download as module
 from labeldp.data.bundled import NAMES, load
-from labeldp.data.download import Fetched, download
+from labeldp.data.download import PUBLISHED, Fetched, File, Published, download
 from labeldp.data.official import OFFICIAL
-from labeldp.data.published import PUBLISHED, File, Published
 from labeldp.errors import InputError
 from tests.data.batches import declare, packed, small
 from tests.data.server import serving

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.data import cells
+from labeldp.data import columns as cells
 from labeldp.data.encode import ORDER, Encoding, Written
 from labeldp.data.features import read_features
 from labeldp.errors import InputError
-from labeldp.release import tables
+from labeldp.files import tables
 
 EPOCH = dt.datetime(1970, 1, 1)
 SECRET = "SECRETVALUE"

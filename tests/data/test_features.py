@@ -8,8 +8,8 @@ import pytest
 
 from labeldp.data.features import read_features
 from labeldp.errors import InputError
-from labeldp.release.ids import as_id_text, find
-from labeldp.release.tables import open_table
+from labeldp.files.ids import as_id_text, find
+from labeldp.files.tables import open_table
 
 VALUES = np.arange(12, dtype=np.float32).reshape(4, 3)
 

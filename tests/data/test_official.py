@@ -11,9 +11,8 @@ import pytest
 from PIL import Image
 
 from labeldp.data.bundled import load
-from labeldp.data.official import OFFICIAL
-from labeldp.data.pickles import load_pickle
-from labeldp.data.published import PUBLISHED
+from labeldp.data.download import PUBLISHED
+from labeldp.data.official import OFFICIAL, load_pickle
 from labeldp.errors import InputError
 from tests.data.batches import batch10, batch100, declare, packed, small
 from tests.data.test_bundled import write_cifar

@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from labeldp.data.pickles import load_pickle
+from labeldp.data.official import load_pickle
 from labeldp.errors import InputError
 from tests.data.batches import _Python2, batch10
 

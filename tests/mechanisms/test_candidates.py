@@ -11,8 +11,7 @@ from scipy.optimize import linprog
 
 from labeldp import SubsetSelection
 from labeldp.errors import InputError
-from labeldp.mechanisms.candidates import information, most_informative, most_likely
-from labeldp.mechanisms.channels import Channels
+from labeldp.mechanisms.candidates import Channels, information, most_informative, most_likely
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 

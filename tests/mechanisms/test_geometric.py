@@ -11,7 +11,7 @@ from scipy import stats
 
 from labeldp import SecureEntropy
 from labeldp.errors import InputError
-from labeldp.mechanisms.geometric import TwoSidedGeometric
+from labeldp.mechanisms.repeats import TwoSidedGeometric
 
 from .channels import WHOLE
 

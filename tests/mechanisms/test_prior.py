@@ -15,8 +15,7 @@ from scipy import stats
 from labeldp import PrivateLabels, SecureEntropy, SeededEntropy, SubsetSelection
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms import PriorAware, mechanism_from_json
-from labeldp.mechanisms.candidates import information, most_informative
-from labeldp.mechanisms.channels import Channels
+from labeldp.mechanisms.candidates import Channels, information, most_informative
 from labeldp.mechanisms.plan import NAMES
 from labeldp.mechanisms.prior import Shape
 

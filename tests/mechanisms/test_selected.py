@@ -16,10 +16,9 @@ from labeldp import Gaussian, NoPrivacy, PrivateLabels, SecureEntropy, SeededEnt
 from labeldp.accounting.cost import Cost
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms import BY_NAME, Selected, mechanism_from_json
-from labeldp.mechanisms.geometric import TwoSidedGeometric
 from labeldp.mechanisms.joint import Joint
 from labeldp.mechanisms.plan import NAMES
-from labeldp.mechanisms.repeats import Repeats
+from labeldp.mechanisms.repeats import Repeats, TwoSidedGeometric
 from labeldp.mechanisms.selected import PURE
 
 from .channels import WHOLE, channel

@@ -22,7 +22,7 @@ def votes(tmp_path):
 
 def test_the_golden_file_from_the_command_line(cli):
     """../shared/data/pate: what tensorflow/privacy's pate_2018 gives, to 1e-6."""
-    from labeldp.data.published import data_folder
+    from labeldp.data.download import data_folder
 
     folder = data_folder(None) / "pate"
     if not (folder / "votes_shared.npz").exists():

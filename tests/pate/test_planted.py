@@ -7,8 +7,7 @@ import pytest
 
 from labeldp.audit.canaries import Canaries
 from labeldp.data.bundled import load
-from labeldp.pate.material import Origin
-from labeldp.pate.planted import keep
+from labeldp.pate.material import Origin, keep
 from labeldp.release import Release
 
 RUN = (

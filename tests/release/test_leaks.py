@@ -14,12 +14,12 @@ import labeldp
 from labeldp import Ledger, RandomizedResponse, SecureEntropy
 from labeldp.accounting.book import PUBLISHED
 from labeldp.errors import BudgetError, FileFormatError, InputError, LedgerError, UnfinishedError
+from labeldp.files.tables import open_table
 from labeldp.private import PrivateLabels
 from labeldp.release import make
 from labeldp.release.classes import Classes
 from labeldp.release.make import fetch, make_release
 from labeldp.release.source import ArraySource, TableSource
-from labeldp.release.tables import open_table
 
 MECHANISM = RandomizedResponse.calibrated(epsilon=1.0, num_classes=2)
 ROWS = 400
@@ -41,7 +41,7 @@ def layout(path):
 
 def test_row_groups_do_not_follow_the_labels_text(tmp_path, monkeypatch):
     """A CSV batch holds so many bytes, and `yes` is longer than `no`: cut where batches end, groups would count the labels."""
-    monkeypatch.setattr("labeldp.release.tables._BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("labeldp.files.tables._BLOCK_BYTES", 1 << 16)
     monkeypatch.setattr("labeldp.release.format._GROUP_BYTES", 3000)
     layouts = []
     for name in ("no", "yes"):
@@ -54,7 +54,7 @@ def test_row_groups_do_not_follow_the_labels_text(tmp_path, monkeypatch):
 
 
 def test_row_groups_do_not_follow_the_label_columns_size(tmp_path, monkeypatch):
-    monkeypatch.setattr("labeldp.release.tables._BATCH_BYTES", 1 << 15)
+    monkeypatch.setattr("labeldp.files.tables._BATCH_BYTES", 1 << 15)
     layouts, batches = [], []
     for i, labels in enumerate((np.zeros(50_000, int), np.random.default_rng(0).integers(0, 2, 50_000))):
         path = tmp_path / f"{i}.parquet"

@@ -313,8 +313,8 @@ def test_a_file_that_changes_under_way_is_not_released(ledger, tmp_path, monkeyp
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from labeldp.files.tables import open_table
     from labeldp.release.source import TableSource
-    from labeldp.release.tables import open_table
 
     path = tmp_path / "labels.parquet"
     pq.write_table(pa.table({"id": IDS, "y": Y}), path)

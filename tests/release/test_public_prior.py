@@ -10,6 +10,7 @@ import pytest
 import labeldp
 from labeldp import SecureEntropy, SeededEntropy, SubsetSelection
 from labeldp.errors import AlreadyReleasedError, InputError, RefusedError
+from labeldp.files.tables import open_table
 from labeldp.mechanisms.candidates import most_likely
 from labeldp.release.classes import Classes
 from labeldp.release.joint import join_releases
@@ -18,7 +19,6 @@ from labeldp.release.origin import GIVEN, PriorOrigin
 from labeldp.release.prior import PublicPrior
 from labeldp.release.rows import Part, Span
 from labeldp.release.source import TableSource
-from labeldp.release.tables import open_table
 from labeldp.training.scores import write_scores
 from tests.release.test_make import IDS, ROWS, Y, charges, source
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp import SecureEntropy, SubsetSelection
-from labeldp.confusion import estimate_confusion
+from labeldp.evaluation.confusion import estimate_confusion
 from labeldp.private import PrivateLabels
 from labeldp.report.view import _classes
 

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from labeldp.reproduce.cells import Cell
-from labeldp.reproduce.place import Place
+from labeldp.reproduce.cells import Cell, Place
 
 FAKE = """
 import json, pathlib, sys, time

@@ -5,8 +5,8 @@ import shlex
 
 import pytest
 
+from labeldp.reproduce.cells import Place
 from labeldp.reproduce.names import NAMES, plan
-from labeldp.reproduce.place import Place
 from tests.reproduce.conftest import finished
 
 

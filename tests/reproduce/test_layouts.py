@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from labeldp.reproduce.collect import collect
-from labeldp.reproduce.figures import can_draw
 from labeldp.reproduce.names import plan
+from labeldp.reproduce.page import can_draw, collect
 from tests.reproduce.conftest import audit, finished
 from tests.reproduce.test_memorized import planted
 

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.reproduce.collect import collect
-from labeldp.reproduce.html import to_html
-from labeldp.reproduce.markdown import to_markdown
 from labeldp.reproduce.names import NAMES, plan
-from labeldp.reproduce.report import Report, Sheet
+from labeldp.reproduce.page import collect, to_html, to_markdown
+from labeldp.reproduce.plan import Report, Sheet
 from tests.reproduce.conftest import audit, finished
 
 FRONTIER = {
@@ -152,7 +150,7 @@ def test_text_is_not_markup():
 
 
 def test_without_matplotlib_there_is_a_note_and_no_figure(place, monkeypatch):
-    monkeypatch.setattr("labeldp.reproduce.collect.can_draw", lambda: False)
+    monkeypatch.setattr("labeldp.reproduce.page.can_draw", lambda: False)
     found = collect(run_frontier(place), place, "x")
     assert found.report.pictures == ()
     assert any("labeldp[figures]" in note for note in found.report.notes)

@@ -6,7 +6,7 @@ import torch
 
 import labeldp.training.crossfit  # noqa: F401  before `train` is replaced: imported meanwhile, it would keep the replacement
 from labeldp import models
-from labeldp.data.dataset import Bundled
+from labeldp.data.bundled import Bundled
 from labeldp.private import PrivateLabels
 from labeldp.reproduce.methods import CLASSES
 from labeldp.reproduce.names import NAMES, plan
@@ -64,7 +64,7 @@ def test_every_training_is_built(cell, tmp_path, cli, monkeypatch):
         raise Built
 
     monkeypatch.setattr("labeldp.training.run.train", stop)
-    monkeypatch.setattr("labeldp.training.staged.train", stop)
+    monkeypatch.setattr("labeldp.experiments.staged.train", stop)
     monkeypatch.setenv("LABELDP_DEBUG", "1")
     with pytest.raises(Built):
         cli(*cell.command(tmp_path), *few(cell))

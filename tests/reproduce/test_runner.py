@@ -11,8 +11,7 @@ import pytest
 from filelock import FileLock
 
 from labeldp.errors import InputError
-from labeldp.reproduce.cells import Cell
-from labeldp.reproduce.place import Place
+from labeldp.reproduce.cells import Cell, Place
 from labeldp.reproduce.runner import Runner, described
 from tests.reproduce.conftest import cell, finished, summary
 

@@ -17,7 +17,7 @@ from labeldp import PrivateLabels, SecureEntropy, models
 from labeldp.errors import InputError
 from labeldp.mechanisms import NoPrivacy
 from labeldp.training import augment, fixmatch
-from labeldp.training import randaugment as operations
+from labeldp.training import augment as operations
 from labeldp.training.finished import predict
 from labeldp.training.fixmatch import FixMatchTrainer, PseudoLabels
 from labeldp.training.job import Job
@@ -296,7 +296,7 @@ def test_two_processes_learn_what_one_does(tmp_path):
         "import sys, numpy as np, torch\n"
         "from tests.training.test_fixmatch import made, few\n"
         "from labeldp.training import fixmatch\n"
-        "from labeldp.training.distributed import joined\n"
+        "from labeldp.training.machine import joined\n"
         "from labeldp.mechanisms import NoPrivacy\n"
         "from sklearn.datasets import load_digits\n"
         "fixmatch._WEAK_NOISE = fixmatch._STRONG_NOISE = fixmatch._MIXED = 0.0\n"

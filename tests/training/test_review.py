@@ -12,9 +12,8 @@ import pytest
 import torch
 
 import labeldp
-from labeldp.data.features import Features, read_features
-from labeldp.data.folder import folder_of_class
-from labeldp.data.join import join
+from labeldp.data.features import Features, join, read_features
+from labeldp.data.images import folder_of_class
 from labeldp.errors import InputError
 from labeldp.estimators import LabelDPClassifier
 from labeldp.training.finished import evaluate, open_run, predict

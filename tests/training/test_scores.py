@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp.release import tables
+from labeldp.files import tables
 from labeldp.release.probabilities import read_probabilities
 from labeldp.training.scores import write_parts, write_scores
 

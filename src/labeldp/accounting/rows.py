@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost
 from labeldp.errors import LedgerError
+from labeldp.files.ids import CANONICAL
 
-CANONICAL, AS_WRITTEN = "canonical", "as written"
 _BLOCK = 1 << 20
 
 Keys: TypeAlias = npt.NDArray[np.uint64]

@@ -14,11 +14,11 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.entropy import Entropy, below, uint64s
 from labeldp.errors import InputError
+from labeldp.files.atomic import place_file
+from labeldp.files.ids import AS_WRITTEN, CANONICAL
 from labeldp.private import PrivateLabels, check_num_classes
-from labeldp.release.place import place_file
 
 Numbers = npt.NDArray[np.int64]
 
@@ -51,7 +51,7 @@ class Canaries:
 
     @property
     def id_form(self) -> str:
-        """How their ids are compared (see `labeldp.release.ids`)."""
+        """How their ids are compared (see `labeldp.files.ids`)."""
         try:
             return AS_WRITTEN if json.loads(self.asked or "{}").get("id_form") == AS_WRITTEN else CANONICAL
         except (ValueError, AttributeError):

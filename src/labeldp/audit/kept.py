@@ -12,8 +12,8 @@ from labeldp import provenance
 from labeldp.audit.guesses import LOWEST, Guesses, count_guesses
 from labeldp.audit.result import AuditResult
 from labeldp.errors import InputError
+from labeldp.files.atomic import explain, is_unfinished, place_file
 from labeldp.release.core import Release
-from labeldp.release.place import explain, is_unfinished, place_file
 
 FILE, FORMAT = "audit.json", "labeldp audit 1"
 _MOST = 10**6  # bounds that may have stood at one place

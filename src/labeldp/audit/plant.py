@@ -28,17 +28,17 @@ from labeldp.accounting.book import ReleaseRecord
 from labeldp.accounting.filter import check_again
 from labeldp.accounting.journal import canonical
 from labeldp.accounting.ledger import Ledger, default_ledger_path
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL, RowIds, overlap
+from labeldp.accounting.rows import RowIds, overlap
 from labeldp.audit.canaries import Canaries
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import AlreadyReleasedError, InputError
+from labeldp.files.atomic import explain, fill, look_up, place, remove_unfinished, unfinished
+from labeldp.files.hashing import ColumnHasher
+from labeldp.files.ids import AS_WRITTEN, CANONICAL, NO_IDS, NOT_COMPARED, is_id, repeated
+from labeldp.files.tables import Table, bare_name, open_table, stated_data_set
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
-from labeldp.release.hashing import ColumnHasher
-from labeldp.release.ids import NO_IDS, NOT_COMPARED, is_id, repeated
-from labeldp.release.place import explain, fill, look_up, place, remove_unfinished, unfinished
 from labeldp.release.source import Source, TableSource
-from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
 
 USUAL = 1000
 MOST_SHARE = 0.02

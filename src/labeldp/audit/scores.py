@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from labeldp.audit.canaries import Canaries
 from labeldp.errors import InputError
-from labeldp.release.ids import find
+from labeldp.files.ids import find
 from labeldp.release.probabilities import read_probabilities
 
 if TYPE_CHECKING:

@@ -41,8 +41,8 @@ def repeat(
 ) -> None:  # fmt: skip
     """Game 1 of the paper: train on one of two neighbouring data sets, guess which, again and again. No heuristic, many trainings."""
     from labeldp.cli.progress import Progress
-    from labeldp.training.repeated import Game
-    from labeldp.training.repeated import repeat as run
+    from labeldp.experiments.repeated import Game
+    from labeldp.experiments.repeated import repeat as run
 
     game = Game(
         dataset, epsilon, mechanism, delta, model, epochs, row=row, labels=_two(labels), data=str(data) if data is not None else None
@@ -86,7 +86,7 @@ def heuristic(
     Example: labeldp audit-heuristic --dataset digits --mechanism none --model mlp --canaries 200 --out check/
     """
     from labeldp.cli.progress import Progress
-    from labeldp.training.heuristic import Check, compare
+    from labeldp.experiments.heuristic import Check, compare
 
     check = Check(
         dataset,

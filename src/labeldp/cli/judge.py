@@ -49,9 +49,9 @@ def predict(
     """Write a trained model's class probabilities for new rows."""
     from labeldp.cli.progress import Progress
     from labeldp.data.features import read_parts
-    from labeldp.training.device import Machine
     from labeldp.training.finished import predictor
     from labeldp.training.folder import RunFolder
+    from labeldp.training.machine import Machine
     from labeldp.training.scores import Part, write_parts
 
     if features is None:
@@ -106,12 +106,11 @@ def evaluate(
     json: JsonOption = False,
 ) -> None:
     """Estimate a model's accuracy from released labels: no clean label needed. Rows that were trained on are refused."""
-    from labeldp.data.features import read_features
-    from labeldp.data.join import join
+    from labeldp.data.features import join, read_features
     from labeldp.release import Release
-    from labeldp.training.device import Machine
     from labeldp.training.finished import evaluate as run
     from labeldp.training.folder import RunFolder
+    from labeldp.training.machine import Machine
     from labeldp.training.run import estimate_json
 
     if features is None:

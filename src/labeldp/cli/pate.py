@@ -344,8 +344,8 @@ def features(
 
     from labeldp.cli.progress import Progress
     from labeldp.data.features import read_features
-    from labeldp.pate.frozen import FrozenFeatures
-    from labeldp.release.place import place_file
+    from labeldp.features.frozen import FrozenFeatures
+    from labeldp.files.atomic import place_file
 
     with Progress("features"):
         found = FrozenFeatures.load(out / "features").transform(read_features(images, None, image_size).values)
@@ -436,8 +436,8 @@ def _released(stages: Stages, made: Any) -> dict[str, Any]:
 
 def _finish(stages: Stages, plan: StudentPlan, device: str, json: bool) -> None:
     from labeldp.cli.progress import Progress
-    from labeldp.evaluation import accuracy_text
-    from labeldp.training.device import Machine
+    from labeldp.evaluation.accuracy import accuracy_text
+    from labeldp.training.machine import Machine
 
     with Progress("students") as shown:
         shown.begin(plan.recipe.epochs)

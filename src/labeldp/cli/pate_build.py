@@ -60,7 +60,7 @@ def stages_of(out: Path, origin: Origin, holdout: float, contrastive: int, shown
 
 def begin(stages: Stages, origin: Origin) -> None:
     """The directory and its private part, once every option is understood."""
-    from labeldp.pate.planted import keep
+    from labeldp.pate.material import keep
     from labeldp.training.folder import RunFolder
 
     RunFolder(stages.owner).make(private=True)

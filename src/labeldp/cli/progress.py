@@ -112,7 +112,7 @@ class Progress:
         """An epoch has ended."""
         line = f"epoch {metrics['epoch']}/{self._epochs}: loss {metrics['loss']:.4f}, {metrics['seconds']:.1f} s"
         if "accuracy_selecting" in metrics:
-            from labeldp.evaluation import accuracy_text
+            from labeldp.evaluation.accuracy import accuracy_text
 
             ends = metrics["low_95_selecting"], metrics["high_95_selecting"]
             line += f", accuracy {accuracy_text(metrics['unbiased_selecting'], ends)} by the rows that select"

@@ -36,10 +36,9 @@ def command(
     On a cluster: labeldp reproduce table1 --scale paper --list prints a command a cell; start them anywhere, then --collect.
     """
     from labeldp.cli.progress import Progress
-    from labeldp.reproduce.cells import chosen
-    from labeldp.reproduce.collect import collect as collected
+    from labeldp.reproduce.cells import Place, chosen
     from labeldp.reproduce.names import plan as by_name
-    from labeldp.reproduce.place import Place
+    from labeldp.reproduce.page import collect as collected
     from labeldp.reproduce.runner import Runner, described
 
     plan, place = by_name(name, scale, seeds), Place(out, data)

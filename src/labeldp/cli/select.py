@@ -68,7 +68,7 @@ def command(
 
     from labeldp.cli.progress import Progress
     from labeldp.release.classes import Classes
-    from labeldp.training.selecting import SelectOptions, select
+    from labeldp.selection.select import SelectOptions, select
 
     if threads is not None:
         if threads < 1:

@@ -26,7 +26,7 @@ from labeldp.cli.output import guarantee_text, print_facts, print_json, warn
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
-    from labeldp.training.experiment import Planting
+    from labeldp.experiments.experiment import Planting
     from labeldp.training.recipe import Recipe
 
 
@@ -88,9 +88,8 @@ def command(
 
     from labeldp.cli.progress import Progress
     from labeldp.training.crossfit import cross_fit
-    from labeldp.training.device import Machine
-    from labeldp.training.distributed import joined
     from labeldp.training.job import Job
+    from labeldp.training.machine import Machine, joined
     from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe
     from labeldp.training.recipe import preset as by_name
     from labeldp.training.run import train
@@ -178,7 +177,7 @@ def command(
             )
             job = make_job(loaded, values, columns)
         elif stages == 1:
-            from labeldp.training.experiment import released
+            from labeldp.experiments.experiment import released
             from labeldp.training.job import holding_out
 
             planting = _planting(canaries, candidates, lambda rows: holding_out(rows, share, seed)[1])
@@ -187,7 +186,7 @@ def command(
             )
             job = make_job(loaded, values)
         else:
-            from labeldp.training.staged import Dealing, Staged
+            from labeldp.experiments.staged import Dealing, Staged
 
             def stage(loaded: Any, values: Any, held_out: float, last: bool) -> Job:
                 count = epochs if last or stage_epochs is None else stage_epochs
@@ -210,7 +209,7 @@ def command(
     if not world.first:
         return
     if canaries is not None:
-        from labeldp.training.audited import audit_run
+        from labeldp.experiments.experiment import audit_run
 
         _warn_of_many(canaries / len(job.release))
         summary = audit_run(out, job)
@@ -223,7 +222,7 @@ def command(
 
 
 def _planting(canaries: int | None, candidates: int | None, trained_on: Any) -> Planting | None:
-    from labeldp.training.experiment import Planting
+    from labeldp.experiments.experiment import Planting
 
     return None if canaries is None else Planting(canaries, 2 if candidates is None else candidates, trained_on)
 
@@ -261,11 +260,9 @@ def _own(
     """A release, features in its order with their columns, and a public test set if there is one."""
     import pyarrow.compute as pc
 
-    from labeldp.data.features import read_features
-    from labeldp.data.join import join
-    from labeldp.data.public_labels import read_public_labels
+    from labeldp.data.features import join, read_features, read_public_labels
+    from labeldp.files.ids import comparable
     from labeldp.release import Release
-    from labeldp.release.ids import comparable
     from labeldp.release.joint import join_releases
 
     loaded = join_releases([Release.load(path) for path in releases])
@@ -297,7 +294,7 @@ def _of(summary: dict[str, Any]) -> str:
 
 
 def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
-    from labeldp.evaluation import summary_text, test_text
+    from labeldp.evaluation.accuracy import summary_text, test_text
 
     certificate = summary["certificate"]
     facts = [

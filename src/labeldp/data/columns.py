@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from labeldp.data.cells import DATE, NUMBER, TEXT, as_numbers, as_text, clean, column_kinds, read_cells, rows_at_once
 from labeldp.errors import InputError
-from labeldp.release.tables import ParquetTable, Table
+from labeldp.files.ids import as_id_text, is_id
+from labeldp.files.tables import ParquetTable, Table
 
 LEFT_OUT = "left out"
 _PANDAS_INDEX = ("", "__index_level_0__", "Unnamed: 0")
@@ -163,3 +164,161 @@ def fitted_columns(
             yield Column(name, LEFT_OUT, why=f"{kinds[name]} is neither number, date nor text")
         else:
             yield Column(name, LEFT_OUT, why="an index that pandas wrote says where a row stood, which is no feature")
+
+
+# ----------------------------------------------------------------
+# Columns of a file as numbers or text, in batches whose size no secret column can change.
+#
+# A CSV reader's own batches end where so many bytes end, and those of the label are among them.
+
+NUMBER, DATE, TEXT = "number", "date", "text"
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")  # in a CSV file, quoted or not
+
+_CELLS_AT_ONCE, _FEWEST_ROWS, _MOST_ROWS = 1 << 23, 1 << 10, 1 << 16
+_TIME_ZONE = r"[T ]\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def rows_at_once(columns: int) -> int:
+    """How many rows of so many columns are worked on together."""
+    return max(_FEWEST_ROWS, min(_MOST_ROWS, _CELLS_AT_ONCE // max(columns, 1)))
+
+
+def read_cells(table: Table, columns: Sequence[str], never: Sequence[str], rows: int) -> Iterator[Any]:
+    """Tables of exactly `rows` rows (the last has fewer) with these columns; those of `never` are not even parsed."""
+    if not columns:  # pyarrow would take an empty list for all columns, and so read the label
+        raise InputError(f"{table.path} has no column that could be a feature.")
+    _refuse_shared_paths(table, columns, never)
+    kept: list[Any] = []
+    for batch in table.batches(columns, missing_is_text=MISSING):
+        kept.append(pa.Table.from_batches([batch]).select(list(columns)))
+        if sum(part.num_rows for part in kept) >= rows:
+            whole = pa.concat_tables(kept)
+            while whole.num_rows >= rows:
+                yield whole.slice(0, rows)
+                whole = whole.slice(rows)
+            kept = [whole]
+    if kept and (rest := pa.concat_tables(kept)).num_rows:
+        yield rest
+
+
+def _refuse_shared_paths(table: Table, columns: Sequence[str], never: Sequence[str]) -> None:
+    """Parquet's columns are chosen by dotted path: a column `a.b` also reads what is called b in a nested column `a`."""
+    if not isinstance(table, ParquetTable):
+        return
+    schema = pq.read_schema(table.path)
+    for other in never:
+        dotted = next((name for name in columns if name.startswith(f"{other}.")), None)
+        if dotted is not None and other in schema.names and pa.types.is_nested(schema.field(other).type):
+            raise InputError(
+                f"column {dotted!r} of {table.path} cannot be read without {other!r}, which is nested; rename it."
+            )
+
+
+def column_kinds(table: Table, columns: Sequence[str], never: Sequence[str]) -> dict[str, str]:
+    """What each column holds: number, date or text; else the name of a type that is none of them.
+
+    Parquet says it. Of a CSV file all rows are read: a column is what every one of its cells can be, first a number (`true` and
+    `false` are 1 and 0), then a date as ISO 8601 has it, else text.
+    """
+    if isinstance(table, ParquetTable):
+        schema = pq.read_schema(table.path)
+        return {name: _kind_of_type(schema.field(name).type) for name in columns}
+    possible = {name: [NUMBER, DATE] for name in columns}
+    for part in read_cells(table, columns, never, rows_at_once(len(columns))):
+        for name, kinds in possible.items():
+            if kinds:
+                cells = clean(part.column(name), csv=True)
+                possible[name] = [kind for kind in kinds if _is(cells, kind)]
+    return {name: (kinds or [TEXT])[0] for name, kinds in possible.items()}
+
+
+def _kind_of_type(kind: Any) -> str:
+    if pa.types.is_dictionary(kind):
+        return _kind_of_type(kind.value_type)
+    if any(
+        is_a(kind) for is_a in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    ):
+        return NUMBER
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return DATE
+    # What else can name rows is text, or becomes it: UUIDs.
+    return TEXT if is_id(kind) or pa.types.is_null(kind) else str(kind)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def clean(column: Any, *, csv: bool) -> Any:
+    """Plain cells. Of a CSV file, without the spaces around them, and null where a word says that nothing is there."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if _kind_of_type(column.type) == TEXT:
+        column = column.cast(pa.string()) if pa.types.is_null(column.type) else as_id_text(column).cast(pa.string())
+    if not csv:
+        return column
+    trimmed = pc.utf8_trim_whitespace(column)
+    return pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING)), pa.scalar(None, pa.string()), trimmed)
+
+
+def _is(cells: Any, kind: str) -> bool:
+    try:
+        _parsed(cells, kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def as_numbers(cells: Any, kind: str, where: str, first_row: int) -> npt.NDArray[np.float32]:
+    """float32, dates as days since 1970; NaN for what is missing, not finite, or too large for float32."""
+    if not _is_text(cells.type) and _kind_of_type(cells.type) != kind:
+        raise InputError(f"{where} holds {cells.type}; where its encoding was made it held {_SEVERAL[kind]}.")
+    try:
+        parsed = _parsed(cells, kind)
+    except pa.ArrowInvalid:
+        row = first_row + next(i for i in range(len(cells)) if not _is(cells.slice(i, 1), kind))
+        raise InputError(f"row {row} of {where} is no {kind}; where its encoding was made, all were.") from None
+    with np.errstate(over="ignore"):
+        values = np.array(parsed.to_numpy(), dtype=np.float64).astype(np.float32)
+    values[~np.isfinite(values)] = np.nan
+    return values
+
+
+_SEVERAL = {NUMBER: "numbers", DATE: "dates", TEXT: "text"}
+
+
+def as_text(cells: Any, where: str) -> Any:
+    """The cells, if they are text; numbers would be spelt in a way of our own."""
+    if not _is_text(cells.type):
+        raise InputError(f"{where} holds {cells.type}; where its encoding was made it held text.")
+    return cells
+
+
+def _parsed(cells: Any, kind: str) -> Any:
+    """float64, null where a cell is. Each cell is read on its own: in which batch it comes does not matter."""
+    if kind == DATE:
+        return _days(_timestamps(cells) if _is_text(cells.type) else cells)
+    try:
+        return pc.cast(cells, pa.float64(), safe=False)
+    except pa.ArrowInvalid:
+        lower = pc.utf8_lower(cells)
+        ones = pc.if_else(pc.equal(lower, "true"), "1", cells)
+        return pc.cast(pc.if_else(pc.equal(lower, "false"), "0", ones), pa.float64())
+
+
+def _timestamps(cells: Any) -> Any:
+    """ISO 8601, to the microsecond; a time with a zone as UTC, one without as it is."""
+    short = pc.replace_substring_regex(cells, r"(\.\d{6})\d+", r"\1")
+    zoned, nothing = pc.match_substring_regex(short, _TIME_ZONE), pa.scalar(None, pa.string())
+    here = pc.cast(pc.if_else(zoned, nothing, short), pa.timestamp("us"))
+    there = pc.cast(pc.if_else(zoned, short, nothing), pa.timestamp("us", "UTC"))
+    return pc.coalesce(here, pc.cast(there, pa.timestamp("us")))
+
+
+def _days(cells: Any) -> Any:
+    kind = cells.type
+    if pa.types.is_date32(kind):
+        return pc.cast(pc.cast(cells, pa.int32()), pa.float64())
+    unit = "ms" if pa.types.is_date64(kind) else kind.unit
+    return pc.divide(pc.cast(pc.cast(cells, pa.int64()), pa.float64(), safe=False), float(_DAY[unit]))

@@ -20,12 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from labeldp.data.cells import TEXT, clean, read_cells, rows_at_once
-from labeldp.data.columns import Column, fitted_columns
+from labeldp.data.columns import TEXT, Column, clean, fitted_columns, read_cells, rows_at_once
 from labeldp.errors import InputError
-from labeldp.release.ids import NO_IDS, is_id, plain_ids
-from labeldp.release.place import look_up, place_file
-from labeldp.release.tables import ParquetTable, Table, open_table
+from labeldp.files.atomic import look_up, place_file
+from labeldp.files.ids import NO_IDS, is_id, plain_ids
+from labeldp.files.tables import ParquetTable, Table, open_table
 
 MOST_VALUES = 50
 _KEY, _VERSION = b"labeldp.encoding", 1

@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp.data.folder import folder_of_class, read_folder
+from labeldp.data.images import folder_of_class, read_folder
 from labeldp.errors import InputError
-from labeldp.release.ids import NO_IDS, is_id, plain_ids
-from labeldp.release.tables import CSVTable, open_table
+from labeldp.files.ids import NO_IDS, find, is_id, plain_ids
+from labeldp.files.tables import CSVTable, open_table
+from labeldp.release.core import Release
 
 
 @dataclass(frozen=True)
@@ -216,3 +217,90 @@ def _lists(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:
         raise InputError(f"the lists in column {name!r} of {path} must all be there and of one length.")
     rows = column.flatten().to_numpy(zero_copy_only=False)
     return np.asarray(rows.reshape(len(column), -1), dtype=np.float32)
+
+
+# ----------------------------------------------------------------
+# Bring public features into the order of a release.
+
+
+def join(release: Release, features: Features) -> npt.NDArray[Any]:
+    """One row of features for each position of the release: by id where both have ids, else by row number."""
+    features.refuse_label(release.label, release.class_names)
+    if not features.named:
+        if release.header["ids"] is not None:
+            raise InputError("the release names its rows by id: name the features' id column with `id_column`.")
+        if release.ids.max() >= len(features.values):
+            raise InputError(
+                f"the release goes up to row {release.ids.max():,}, but there are {len(features.values):,} rows of features."
+            )
+        rows: npt.NDArray[Any] = release.ids
+        return np.asarray(features.values[rows])
+    if release.header["ids"] is None:
+        raise InputError(
+            "the release goes by row number, not by id: leave out `id_column`, and give the features in the owner's order."
+        )
+    rows = find(release.comparable_ids(), features.ids, "the features", release.id_form, "in this release")
+    if (rows < 0).any():
+        raise InputError(
+            f"{(rows < 0).sum():,} of the {len(rows):,} released rows have no features, the first at position "
+            f"{int(np.argmax(rows < 0))} of the release. Does the release belong to this data, and is `id_column` the right column?"
+        )
+    return np.asarray(features.values[rows])
+
+
+# ----------------------------------------------------------------
+# Test labels that are public: the only clean labels that a feature owner may have.
+
+
+def read_public_labels(
+    path: Path, features: Features, release: Release, id_column: str | None
+) -> npt.NDArray[np.int64]:
+    """One class number for each row of `features`: .npy with class numbers, or a table with the label.
+
+    A table is joined by `id_column`; for a folder of images by a column `id` that holds their paths.
+    """
+    names = release.class_names
+    values: Sequence[Any]
+    if path.suffix == ".npy":
+        values, names = _class_numbers(path), tuple(str(number) for number in range(len(names)))
+    else:
+        values = _column(path, features, release.label, id_column or ("id" if features.named else None))
+    if len(values) != len(features.values):
+        raise InputError(f"{path} has {len(values):,} labels for {len(features.values):,} rows of test features.")
+    codes = {name: code for code, name in enumerate(names)}
+    found = np.array([codes.get(str(value), -1) for value in values], dtype=np.int64)
+    if (found < 0).any():
+        raise InputError(f"row {int(np.argmax(found < 0))} of {path} holds none of the release's {len(names)} classes.")
+    return found
+
+
+def _class_numbers(path: Path) -> Sequence[Any]:
+    try:
+        values = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        raise InputError(f"{path} is not a NumPy array of class numbers.") from None
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise InputError(f"{path} must hold one whole number a row.")
+    numbers: Sequence[Any] = values.tolist()
+    return numbers
+
+
+def _column(path: Path, features: Features, label: str | None, id_column: str | None) -> list[Any]:
+    table = open_table(path)
+    others = [name for name in table.columns if name != id_column]
+    name = label if label in others else others[0] if len(others) == 1 else None
+    if name is None:
+        called = f", or one called {label!r}" if label else ""
+        raise InputError(f"{path} must have one column beside the id{called}; it has {', '.join(others[:12])}.")
+    if id_column is None:
+        return [value for batch in table.batches([name]) for value in batch.column(name).to_pylist()]
+    if id_column not in table.columns:
+        raise InputError(f"{path} has no column {id_column!r}.")
+    read = pa.Table.from_batches(list(table.batches([id_column, name], ids=id_column)))
+    places = find(features.ids, read.column(id_column), str(path), whose="of the test features")
+    if (places < 0).any():
+        raise InputError(
+            f"{(places < 0).sum():,} rows of the test features have no label in {path}, the first is row {np.argmax(places < 0)}."
+        )
+    values: list[Any] = read.column(name).take(pa.array(places)).to_pylist()
+    return values

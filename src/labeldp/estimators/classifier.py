@@ -26,7 +26,7 @@ from labeldp.private import PrivateLabels
 from labeldp.release.core import Release
 
 if TYPE_CHECKING:
-    from labeldp.evaluation import AccuracyEstimate
+    from labeldp.evaluation.accuracy import AccuracyEstimate
 
 _NO_LABELS = """y holds labels, or something else that is no release target. Labels are paid for once, before any fit; release them,
 and let y point into the release:
@@ -168,7 +168,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         import torch
 
         from labeldp import models
-        from labeldp.training.device import Machine
+        from labeldp.training.machine import Machine
         from labeldp.training.recipe import default_recipe
         from labeldp.training.trainer import Trainer
 

@@ -122,7 +122,7 @@ class Mechanism(ABC):
         labels       class numbers 0 … C − 1, or texts where `label_names` are given; private
         data_set     what the ledger knows these rows by
         ids          what names each row in public: unique whole numbers or texts
-        ids_as_written  whether `007` is another id than `7`; by default it is not (see `labeldp.release.ids`)
+        ids_as_written  whether `007` is another id than `7`; by default it is not (see `labeldp.files.ids`)
         label        what the labels are called, where the same rows have several kinds ("clicked", "bought")
         label_names  what the classes are called
         entropy      the operating system's by default; `SeededEntropy(seed)` marks everything as insecure

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost
-from labeldp.accounting.rounding import add_up, log_ratio_up
+from labeldp.accounting.rounding import CONTEXT, add_up, log_ratio_up
 from labeldp.entropy import Entropy
 from labeldp.mechanisms import information as nats
 from labeldp.mechanisms.base import Mechanism, Observations, ScoreLaw, check_prior
@@ -123,3 +124,31 @@ def truth_wins(weights: Sequence[int], num_classes: int) -> float:
 
 def _log_ratio(p: int, q: int) -> float:
     return float(np.log1p((p - q) / q)) if p >= q else -float(np.log1p((q - p) / p))
+
+
+# ----------------------------------------------------------------
+# Additive noise on a grid: the cells' integers are the continuous noise's masses, rounded, and clamped at the ends.
+
+CELLS = 256
+
+
+class Additive(Coordinatewise):
+    """One-hot label plus noise, cut into 256 cells a class by `_edges`, which are symmetric about 1/2."""
+
+    @abstractmethod
+    def _edges(self) -> Sequence[Decimal]:
+        """The 255 inner cell boundaries, increasing; the first and last cells reach to infinity."""
+
+    def values(self, observations: Observations) -> npt.NDArray[np.float32]:
+        """The noisy one-hot vectors themselves: a cell's middle, an end cell's inner edge."""
+        edges = np.array([float(e) for e in self._edges()])
+        middles = np.concatenate((edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]))
+        return middles.astype(np.float32)[observations]
+
+
+def integer_weights(masses: Sequence[Decimal]) -> list[int]:
+    """Integers that add up to 2^64, each the nearest to its mass; the largest takes up the difference."""
+    with localcontext(CONTEXT):
+        weights = [int((mass * WHOLE).to_integral_value()) for mass in masses]
+    weights[weights.index(max(weights))] += WHOLE - sum(weights)
+    return weights

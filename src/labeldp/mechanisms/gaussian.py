@@ -14,7 +14,7 @@ from labeldp.accounting.gaussian import upper_tail
 from labeldp.accounting.rounding import CONTEXT, exp, float_up, log_ratio_up
 from labeldp.errors import AccountingError, InputError
 from labeldp.mechanisms.base import CALIBRATION_MARGIN, Guarantee
-from labeldp.mechanisms.grid import CELLS, Additive, integer_weights
+from labeldp.mechanisms.coordinates import CELLS, Additive, integer_weights
 from labeldp.mechanisms.laplace import number
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import check_num_classes

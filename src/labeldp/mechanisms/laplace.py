@@ -13,7 +13,7 @@ from labeldp.accounting.cost import MAX_EPSILON, MIN_EPSILON, check_epsilon
 from labeldp.accounting.rounding import CONTEXT
 from labeldp.errors import AccountingError, InputError
 from labeldp.mechanisms.base import CALIBRATION_MARGIN
-from labeldp.mechanisms.grid import CELLS, Additive, integer_weights
+from labeldp.mechanisms.coordinates import CELLS, Additive, integer_weights
 from labeldp.mechanisms.table import Table
 from labeldp.private import check_num_classes
 

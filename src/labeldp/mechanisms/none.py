@@ -12,7 +12,7 @@ import numpy.typing as npt
 from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError
 from labeldp.mechanisms.base import Observations, ScoreLaw, check_prior
-from labeldp.mechanisms.single import SingleClass
+from labeldp.mechanisms.response import SingleClass
 from labeldp.private import Codes, check_num_classes
 
 

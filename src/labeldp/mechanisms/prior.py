@@ -28,7 +28,7 @@ from labeldp.accounting.rounding import log_ratio_up
 from labeldp.entropy import Entropy, below
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms.base import Mechanism, Observations, check_word
-from labeldp.mechanisms.channels import KEY, Channels, Flags, Packed, count_bits, keys, packed_bytes, unpacked
+from labeldp.mechanisms.candidates import KEY, Channels, Flags, Packed, count_bits, keys, packed_bytes, unpacked
 from labeldp.mechanisms.subset import SubsetSelection, no_padding
 from labeldp.mechanisms.table import WHOLE
 from labeldp.private import Codes, PrivateLabels, check_num_classes, code_dtype

@@ -17,14 +17,36 @@ from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy
 from labeldp.mechanisms.base import (
     CALIBRATION_MARGIN,
+    Mechanism,
     Observations,
     ScoreLaw,
     check_prior,
     check_word,
 )
-from labeldp.mechanisms.single import SingleClass
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes, code_dtype
+
+# ----------------------------------------------------------------
+# Mechanisms whose observation is one class number.
+
+
+class SingleClass(Mechanism):
+    """A class number in the smallest type that holds it."""
+
+    one_class: ClassVar[bool] = True
+
+    @property
+    def observation_bytes(self) -> int:
+        """One class number."""
+        return np.dtype(code_dtype(self.num_classes)).itemsize
+
+    def valid(self, observations: Observations) -> bool:
+        """Class numbers below C."""
+        return bool(observations.size == 0 or observations.max() < self.num_classes)
+
+    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+        """[class = observed]."""
+        return np.asarray(observations == classes, dtype=np.float64)
 
 
 @lru_cache(maxsize=16)

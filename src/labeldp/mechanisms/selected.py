@@ -33,10 +33,9 @@ from labeldp.accounting.rows import highest
 from labeldp.entropy import Entropy, below
 from labeldp.errors import InputError, NoMomentsError
 from labeldp.mechanisms.base import Mechanism, Observations, check_word
-from labeldp.mechanisms.geometric import TwoSidedGeometric
+from labeldp.mechanisms.joint import Parts
 from labeldp.mechanisms.laplace import Laplace
-from labeldp.mechanisms.parts import Parts
-from labeldp.mechanisms.repeats import Repeats
+from labeldp.mechanisms.repeats import Repeats, TwoSidedGeometric
 from labeldp.mechanisms.response import RandomizedResponse
 from labeldp.mechanisms.subset import SubsetSelection
 from labeldp.mechanisms.unary import UnaryEncoding

@@ -2,29 +2,90 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeldp.audit.canaries import Canaries
+from labeldp.audit.measure import audit
+from labeldp.entropy import SecureEntropy
+from labeldp.errors import InputError
+from labeldp.files.atomic import place_file
+from labeldp.private import PrivateLabels
+from labeldp.release.core import Release
+
+if TYPE_CHECKING:
+    from labeldp.training.machine import Machine
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
-from labeldp.audit.canaries import Canaries
 from labeldp.data.bundled import load
 from labeldp.data.features import read_features
-from labeldp.errors import InputError
-from labeldp.pate.planted import planted
-from labeldp.private import PrivateLabels
+from labeldp.files.ids import AS_WRITTEN, CANONICAL, find
+from labeldp.files.tables import open_table
 from labeldp.release.classes import Classes
 from labeldp.release.files import data_set_of, refuse_telling_ids
-from labeldp.release.ids import find
-from labeldp.release.place import place_file
 from labeldp.release.source import ArraySource, Source, TableSource
-from labeldp.release.tables import open_table
+
+# ----------------------------------------------------------------
+# Canaries for PATE's experiments on bundled data sets: planted in the material, looked for in the release and in the first student.
+
+SECRET, PROBABILITIES = "planted/canaries.npz", "probabilities.npy"  # apart from votes, which are .npz too
+_VOTES = "votes.npz"
+
+
+def planted(owner: Path, labels: PrivateLabels, dataset: str, count: int, candidates: int) -> Canaries:
+    """The canaries of a run, as its private folder keeps them; a new run's are drawn, and kept once it begins."""
+    secret = owner / SECRET
+    if not secret.exists():
+        if (owner / _VOTES).exists():
+            raise InputError(
+                f"{owner.parent} holds a run without canaries, and its teachers have voted; choose another `out`."
+            )
+        drawn = Canaries.draw(
+            count, rows=len(labels), num_classes=labels.num_classes, candidates=candidates, entropy=SecureEntropy()
+        )
+        return drawn.planted_in(dataset, len(labels))
+    found = Canaries.load(secret)
+    if found.candidates.shape != (count, candidates) or found.data_rows != len(labels):
+        raise InputError(
+            f"{owner.parent} holds a run with other canaries ({len(found):,} of {found.candidates.shape[1]} candidates); "
+            "choose another `out`."
+        )
+    return found
+
+
+def keep(owner: Path, canaries: Canaries | None) -> None:
+    """Before any teacher sees their labels."""
+    if canaries is not None and not (owner / SECRET).exists():
+        (owner / SECRET).parent.mkdir(exist_ok=True)
+        canaries.save(owner / SECRET)
+
+
+def audited(
+    canaries: Canaries, answers: Release, student: Path, features: Any, machine: Machine | None, model: str
+) -> dict[str, Any]:
+    """Two attackers, who share the 5%: one sees a student's probabilities, one the answers. As `train --canaries` has it.
+
+    Only few canaries' rows are asked about, and an answer is that of many teachers: little should be found.
+    """
+    from labeldp.training.finished import predict
+
+    path = student / PROBABILITIES
+    if not path.exists():
+        probabilities = predict(student, features, machine, model)
+        place_file(path, lambda file: np.save(file, probabilities))
+    found = audit(np.load(path, allow_pickle=False), canaries, release=answers, from_release=True)
+    return {attack: result.to_json() for attack, result in found.each().items()}
+
+
+# ----------------------------------------------------------------
+# What PATE starts from, in the one trusted place: features and labels together, by name or from files.
 
 NAME = "material.json"
 LEDGER = "labels.ledger"

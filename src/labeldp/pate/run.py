@@ -22,13 +22,12 @@ import numpy.typing as npt
 from labeldp.accounting.votes import data_dependent_cost
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError
+from labeldp.features.frozen import frozen_features
+from labeldp.files.atomic import place_file
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.plan import recommend
-from labeldp.pate.answers import release_answers, sanitised_path
-from labeldp.pate.ballots import Ballots
-from labeldp.pate.frozen import frozen_features
-from labeldp.pate.material import Material
-from labeldp.pate.planted import audited
+from labeldp.pate.answers import Ballots, release_answers, sanitised_path
+from labeldp.pate.material import Material, audited
 from labeldp.pate.students import Progress as StudentProgress
 from labeldp.pate.students import StudentPlan, estimated, spread, train_students
 from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_same_labels, vote
@@ -37,9 +36,8 @@ from labeldp.private import unheard
 from labeldp.provenance import today
 from labeldp.release.core import Release, certificate_json
 from labeldp.release.make import Made, make_release
-from labeldp.release.place import place_file
-from labeldp.training.device import Machine
 from labeldp.training.folder import RunFolder
+from labeldp.training.machine import Machine
 from labeldp.training.trainer import Steps
 
 ANSWERS, HELD_OUT, SANITISED = "answers.parquet", "held-out.parquet", "data-dependent.json"

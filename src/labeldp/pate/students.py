@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.confusion import estimate_confusion
 from labeldp.errors import InputError
+from labeldp.evaluation.confusion import estimate_confusion
 from labeldp.release.core import Release
-from labeldp.training.device import Machine
 from labeldp.training.finished import predict
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
+from labeldp.training.machine import Machine
 from labeldp.training.recipe import Recipe
 from labeldp.training.run import PublicTest, estimate_json, train
 from labeldp.training.trainer import Steps

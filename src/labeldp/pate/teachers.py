@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.pate.ballots import Ballots, Rows, draw_queries, draw_shards
+from labeldp.files.atomic import place_file
+from labeldp.pate.answers import Ballots, Rows, draw_queries, draw_shards
 from labeldp.pate.workers import LocalWorkers, Workers
 from labeldp.private import Codes, PrivateLabels, unheard
-from labeldp.release.place import place_file
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import features_digest
 from labeldp.training.recipe import Recipe
@@ -241,8 +241,8 @@ def _study(
 
     from labeldp import models
     from labeldp.mechanisms import NoPrivacy
-    from labeldp.training.device import Machine
     from labeldp.training.fixmatch import FixMatchTrainer
+    from labeldp.training.machine import Machine
 
     seed = lesson.recipe.seed * 100_003 + lesson.number
     torch.manual_seed(seed)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError, RepeatedReleaseWarning
+from labeldp.files.ids import AS_WRITTEN, CANONICAL
 from labeldp.mechanisms import Mechanism
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.accounting.rows import AS_WRITTEN
 from labeldp.errors import InputError
+from labeldp.files.atomic import place_file
+from labeldp.files.ids import AS_WRITTEN, comparable, find
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
 from labeldp.release import format as files
-from labeldp.release.ids import comparable, find
 from labeldp.release.origin import GIVEN, PriorOrigin, with_origins
-from labeldp.release.place import place_file
 
 if TYPE_CHECKING:
-    from labeldp.evaluation import AccuracyEstimate
+    from labeldp.evaluation.accuracy import AccuracyEstimate
 
 
 class Description:
@@ -189,7 +188,7 @@ class Release(Description):
 
     @property
     def id_form(self) -> str:
-        """How its ids are compared (see `labeldp.release.ids`); those of older files as they are written."""
+        """How its ids are compared (see `labeldp.files.ids`); those of older files as they are written."""
         return str((self.header["ids"] or {}).get("form", AS_WRITTEN))
 
     def comparable_ids(self) -> Any:
@@ -218,7 +217,7 @@ class Release(Description):
 
         The predictions must not depend on these rows' observations: rows that were trained on give a wrong answer.
         """
-        from labeldp.evaluation import estimate_accuracy
+        from labeldp.evaluation.accuracy import estimate_accuracy
 
         chosen = np.arange(len(self))[rows if isinstance(rows, slice) else self._checked(rows)]
         if len(np.unique(chosen)) != chosen.size:

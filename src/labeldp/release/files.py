@@ -11,22 +11,21 @@ from typing import Any
 import pyarrow.compute as pc
 
 from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.accounting.statement import budget_text
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError
+from labeldp.files.ids import AS_WRITTEN, CANONICAL, comparable, is_id, plain_ids
+from labeldp.files.tables import Table, bare_name, open_table, stated_data_set
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.release.arrays import NAME_ALONE
 from labeldp.release.classes import Classes
 from labeldp.release.core import certificate_json
 from labeldp.release.format import stated_header
-from labeldp.release.ids import comparable, is_id, plain_ids
 from labeldp.release.make import Made, Progress, make_release
 from labeldp.release.rows import Selection, Span
 from labeldp.release.source import TableSource
 from labeldp.release.statement import origins_in
-from labeldp.release.tables import Table, bare_name, open_table, stated_data_set
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from labeldp.accounting.journal import canonical
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import FileFormatError, InputError
+from labeldp.files.atomic import look_up
+from labeldp.files.hashing import text_parts
+from labeldp.files.ids import AS_WRITTEN, CANONICAL, is_plain_id
 from labeldp.mechanisms import Mechanism, mechanism_from_json
-from labeldp.release.hashing import text_parts
-from labeldp.release.ids import is_plain_id
 from labeldp.release.origin import PriorOrigin
-from labeldp.release.place import look_up
 
 FORMAT = 1
 _HEADER = b"labeldp"

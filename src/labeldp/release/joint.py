@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import InputError
+from labeldp.files.ids import AS_WRITTEN, CANONICAL, repeated
 from labeldp.mechanisms.joint import Joint
 from labeldp.release.core import Release
-from labeldp.release.ids import repeated
 
 
 def join_releases(releases: Sequence[Release]) -> Release:

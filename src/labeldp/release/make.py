@@ -27,13 +27,7 @@ from labeldp.accounting.filter import Request, check_name
 from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError, InputError, LedgerError, LostReleaseError, UnfinishedError
-from labeldp.mechanisms import Mechanism
-from labeldp.mechanisms.base import Observations
-from labeldp.private import PrivateLabels
-from labeldp.provenance import date_files
-from labeldp.release import format as files
-from labeldp.release.origin import PriorOrigin
-from labeldp.release.place import (
+from labeldp.files.atomic import (
     explain,
     fill_and_place,
     look_up,
@@ -43,6 +37,12 @@ from labeldp.release.place import (
     sync_folder,
     temporary_beside,
 )
+from labeldp.mechanisms import Mechanism
+from labeldp.mechanisms.base import Observations
+from labeldp.private import PrivateLabels
+from labeldp.provenance import date_files
+from labeldp.release import format as files
+from labeldp.release.origin import PriorOrigin
 from labeldp.release.rows import Positions, Selection
 from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey

@@ -17,13 +17,11 @@ import pyarrow as pa
 
 from labeldp.accounting.book import DataSet, ReleaseRecord
 from labeldp.accounting.ledger import Ledger
-from labeldp.accounting.rows import AS_WRITTEN
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, RefusedError
-from labeldp.mechanisms.candidates import most_informative, most_likely
-from labeldp.mechanisms.channels import Channels
+from labeldp.files.ids import AS_WRITTEN, find, is_id, repeated
+from labeldp.mechanisms.candidates import Channels, most_informative, most_likely
 from labeldp.mechanisms.prior import PriorAware
-from labeldp.release.ids import find, is_id, repeated
 from labeldp.release.make import Observe
 from labeldp.release.origin import PriorOrigin, checksums, held_out, number, shortened
 from labeldp.release.probabilities import read_probabilities

@@ -13,11 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL
 from labeldp.errors import InputError
-from labeldp.release.hashing import IdHasher
-from labeldp.release.ids import as_id_text, comparable, is_id, plain_ids
-from labeldp.release.tables import open_table
+from labeldp.files.hashing import IdHasher
+from labeldp.files.ids import AS_WRITTEN, CANONICAL, as_id_text, comparable, is_id, plain_ids
+from labeldp.files.tables import open_table
 
 Positions = npt.NDArray[np.intp]
 _PUBLIC_KEY = b"labeldp: parts of a data set, by id"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from labeldp.entropy import Entropy, below, uint64s
-from labeldp.release.place import open_private
+from labeldp.files.atomic import open_private
 
 _BUCKET_ROWS = 1 << 20
 _MOST_BUCKETS = 512

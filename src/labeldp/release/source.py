@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.accounting.book import Fingerprint
-from labeldp.accounting.rows import AS_WRITTEN, CANONICAL, RowIds, RowNumbers, Rows
+from labeldp.accounting.rows import RowIds, RowNumbers, Rows
 from labeldp.errors import InputError
+from labeldp.files.atomic import explain, sync_folder
+from labeldp.files.hashing import ColumnHasher, Hashes, HashSorter, IdHasher, text_bytes
+from labeldp.files.ids import AS_WRITTEN, CANONICAL, NO_IDS, NOT_COMPARED, comparable, is_id, plain_ids
+from labeldp.files.tables import Table, stated_planting
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
-from labeldp.release.hashing import ColumnHasher, Hashes, HashSorter, IdHasher, text_bytes
-from labeldp.release.ids import NO_IDS, NOT_COMPARED, comparable, is_id, plain_ids
-from labeldp.release.place import explain, sync_folder
 from labeldp.release.rows import Selection, Span
-from labeldp.release.tables import Table, stated_planting
 
 _ARRAY_BATCH = 1 << 20
 
@@ -54,7 +54,7 @@ class Survey:
 class Source(ABC):
     """Labels, with ids or without. `label_column` and `id_column` name them for the record, `planting` the canaries among them.
 
-    `id_form` says how ids are compared: see `labeldp.release.ids`.
+    `id_form` says how ids are compared: see `labeldp.files.ids`.
     """
 
     classes: Classes

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.confusion import estimate_class_shares
 from labeldp.errors import InputError, NoMomentsError
-from labeldp.evaluation import AccuracyEstimate
+from labeldp.evaluation.accuracy import AccuracyEstimate
+from labeldp.evaluation.confusion import estimate_class_shares
 from labeldp.mechanisms import Mechanism
 from labeldp.release.core import Release
 

@@ -96,7 +96,7 @@ def plan_page(
 
 def write_plan_page(path: Path, page: str) -> None:
     """Put the page in its place, whole or not at all."""
-    from labeldp.release.place import place_file
+    from labeldp.files.atomic import place_file
 
     if path.is_dir():
         raise InputError(f"{path} is a directory; name a file for the page, like plan.html.")

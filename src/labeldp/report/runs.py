@@ -12,7 +12,7 @@ from labeldp.audit.counts import read_counts
 from labeldp.audit.guesses import Guesses
 from labeldp.audit.headline import Bound, Headline, Stated
 from labeldp.audit.thresholds import MOST_LOOKS
-from labeldp.evaluation import accuracy_parts
+from labeldp.evaluation.accuracy import accuracy_parts
 from labeldp.release.core import Release
 
 

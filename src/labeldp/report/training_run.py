@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.errors import InputError
-from labeldp.evaluation import CROSS_FITTED, counted_interval
+from labeldp.evaluation.accuracy import CROSS_FITTED, counted_interval
 from labeldp.provenance import model_digest
 from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts, text
 from labeldp.report.owners import canary_facts, own_ledger, run_violins

@@ -9,12 +9,22 @@ from typing import Any
 
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.methods import ALGORITHMS, ENSEMBLES, from_preset, frozen, trained
-from labeldp.reproduce.notes import INTERVAL, READING, SCALE_NOTES
+from labeldp.reproduce.page import missing_note, ours
 from labeldp.reproduce.papers import FRONTIER, FRONTIER100
-from labeldp.reproduce.plan import TEST_ROWS, TITLES, Drawing, Plan, Results, Row
-from labeldp.reproduce.report import MISSING, Sheet
-from labeldp.reproduce.results import found
-from labeldp.reproduce.sheets import missing_note, ours
+from labeldp.reproduce.plan import (
+    INTERVAL,
+    MISSING,
+    READING,
+    SCALE_NOTES,
+    TEST_ROWS,
+    TITLES,
+    Drawing,
+    Plan,
+    Results,
+    Row,
+    Sheet,
+    found,
+)
 from labeldp.reproduce.tables import nearest_preset
 
 METHODS = (
@@ -178,7 +188,7 @@ def _difference_lines(plan: Plan, results: Results, dataset: str, epsilon: float
 
 def _drawer(dataset: str, rows: tuple[Row, ...]) -> Any:
     def draw(results: Results, file: Path) -> bool:
-        from labeldp.reproduce.figures import Chart, Line
+        from labeldp.reproduce.page import Chart, Line
 
         lines = []
         for method, name in ALGORITHMS.items():

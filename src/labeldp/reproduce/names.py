@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from labeldp.errors import InputError
-from labeldp.reproduce.figure1 import figure1
 from labeldp.reproduce.frontier import frontier
-from labeldp.reproduce.heuristic import table_heuristic
+from labeldp.reproduce.memorized import figure1, table_heuristic
 from labeldp.reproduce.methods import check_scale
 from labeldp.reproduce.pates import study_answers, study_threshold, table_pate
 from labeldp.reproduce.plan import Plan

@@ -8,12 +8,23 @@ from pathlib import Path
 
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.methods import CLASSES, ENSEMBLES, Ensemble, frozen, pate_fm
-from labeldp.reproduce.notes import PATE_NOTES, SCALE_NOTES
+from labeldp.reproduce.page import accuracy, certificate, compute, missing_note
 from labeldp.reproduce.papers import PATE, TABLE1, Published
-from labeldp.reproduce.plan import TEST_ROWS, Drawing, Plan, Results, Row
-from labeldp.reproduce.report import MISSING, Sheet
-from labeldp.reproduce.results import Result, Spread, found, span
-from labeldp.reproduce.sheets import accuracy, certificate, compute, missing_note
+from labeldp.reproduce.plan import (
+    MISSING,
+    PATE_NOTES,
+    SCALE_NOTES,
+    TEST_ROWS,
+    Drawing,
+    Plan,
+    Result,
+    Results,
+    Row,
+    Sheet,
+    Spread,
+    found,
+    span,
+)
 from labeldp.reproduce.tables import keys, pate, stand_in
 
 COLUMNS = (
@@ -148,7 +159,7 @@ def _studied(
         return [Sheet(title, (what, *STUDY), lines, notes=missing_note(plan.rows, results))]
 
     def draw(results: Results, file: Path) -> bool:
-        from labeldp.reproduce.figures import Chart, Line
+        from labeldp.reproduce.page import Chart, Line
 
         def line(title: str, name: str) -> Line:
             points = ((row.level, [getattr(result, name) for result in found(row.cells, results)]) for row in rows)

@@ -6,10 +6,9 @@ from typing import Any
 
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.methods import ENSEMBLES, PAPER_CANARIES, SHORT, Ensemble, from_preset, frozen, pate_fm, trained
-from labeldp.reproduce.notes import ALIBI_NOTES, INTERVAL, PATE_NOTES, READING, SCALE_NOTES
+from labeldp.reproduce.page import usual
 from labeldp.reproduce.papers import AGIBI, NOTHING, TABLE1, TABLE2, Published
-from labeldp.reproduce.plan import Plan, Row
-from labeldp.reproduce.sheets import usual
+from labeldp.reproduce.plan import ALIBI_NOTES, INTERVAL, PATE_NOTES, READING, SCALE_NOTES, Plan, Row
 
 # PATE's rows at scale cpu. CIFAR-100's have the paper's teachers, thresholds and answers; CIFAR-10's the frontier's teachers, and fewer
 # answers where less may be spent, as in the paper.

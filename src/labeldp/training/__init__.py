@@ -7,7 +7,6 @@ try:
 except ImportError as error:
     raise ImportError(f'training needs {error.name}: pip install "labeldp[train]"') from error
 
-from labeldp.training.collate import EvidenceCollator
-from labeldp.training.loss import PosteriorLoss, posterior
+from labeldp.training.loss import EvidenceCollator, PosteriorLoss, posterior
 
 __all__ = ["EvidenceCollator", "PosteriorLoss", "posterior"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from labeldp.errors import InputError
-from labeldp.release.place import place_file
-from labeldp.training.tensors import encode
+from labeldp.files.atomic import place_file
+from labeldp.training.machine import encode
 
 if TYPE_CHECKING:
     from labeldp.training.trainer import Trainer

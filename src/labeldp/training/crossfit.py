@@ -10,12 +10,11 @@ import numpy as np
 import torch
 
 from labeldp.errors import InputError
-from labeldp.evaluation import estimate_accuracy
-from labeldp.training.device import explained_memory
-from labeldp.training.distributed import ALONE, World
+from labeldp.evaluation.accuracy import estimate_accuracy
 from labeldp.training.finished import open_run
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
+from labeldp.training.machine import ALONE, World, explained_memory
 from labeldp.training.run import Progress, PublicTest, estimate_json, keep_confusion, train
 from labeldp.training.scores import write_scores
 from labeldp.training.trainer import Steps

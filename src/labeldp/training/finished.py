@@ -13,10 +13,10 @@ import torch
 
 from labeldp import models
 from labeldp.errors import InputError
-from labeldp.evaluation import AccuracyEstimate, estimate_accuracy
+from labeldp.evaluation.accuracy import AccuracyEstimate, estimate_accuracy
 from labeldp.release import Release
-from labeldp.training.device import Machine, explained_memory
 from labeldp.training.folder import RunFolder
+from labeldp.training.machine import Machine, explained_memory
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 

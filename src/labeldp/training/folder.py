@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 
 from labeldp import provenance
 from labeldp.errors import InputError
+from labeldp.files.atomic import place_file
+from labeldp.files.ids import comparable
 from labeldp.release import Release
-from labeldp.release.ids import comparable
-from labeldp.release.place import place_file
 
 # What any command writes into a run directory, or into one below it; there may be files of the user's beside it.
 _WRITTEN = (

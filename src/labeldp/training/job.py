@@ -15,9 +15,8 @@ from labeldp.errors import InputError
 from labeldp.mechanisms.joint import Joint
 from labeldp.release import Release
 from labeldp.release.origin import PriorOrigin
-from labeldp.training.device import Machine
-from labeldp.training.distributed import ALONE, World
 from labeldp.training.fixmatch import FixMatchTrainer
+from labeldp.training.machine import ALONE, Machine, World
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 

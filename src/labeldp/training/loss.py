@@ -10,11 +10,17 @@ Algorithm 3: ∂loss/∂logits = p − posterior.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import default_collate
+
+from labeldp.release import Release
 
 
 def posterior(logits: Tensor, evidence: Tensor | npt.NDArray[np.floating]) -> Tensor:
@@ -80,3 +86,22 @@ def _joint(logits: Tensor, evidence: Tensor | npt.NDArray[np.floating]) -> Tenso
     if evidence.shape != logits.shape:
         raise ValueError(f"logits {tuple(logits.shape)} and evidence {tuple(evidence.shape)} must have one shape")
     return functional.log_softmax(logits.float(), dim=-1) + evidence.to(logits.device, torch.float32)
+
+
+# ----------------------------------------------------------------
+# Batches for any data loader: rows become evidence, once a batch.
+
+
+class EvidenceCollator:
+    """Turns samples (x, row) into a batch (x, evidence); `collate_fn=EvidenceCollator(release)` of a DataLoader.
+
+    Rows are positions in the release. It can be pickled, for loaders with worker processes.
+    """
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+
+    def __call__(self, samples: Sequence[tuple[Any, int]]) -> tuple[Any, Tensor]:
+        """A batch."""
+        x = default_collate([sample[0] for sample in samples])
+        return x, torch.from_numpy(self.release.evidence([int(sample[1]) for sample in samples]))

@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from labeldp.confusion import estimate_class_shares, estimate_confusion
 from labeldp.errors import InputError, NoMomentsError
-from labeldp.evaluation import AccuracyEstimate, estimate_accuracy
-from labeldp.training.device import explained_memory, explained_model
-from labeldp.training.distributed import ALONE, World
+from labeldp.evaluation.accuracy import AccuracyEstimate, estimate_accuracy
+from labeldp.evaluation.confusion import estimate_class_shares, estimate_confusion
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, Rows
+from labeldp.training.machine import ALONE, World, explained_memory, explained_model
 from labeldp.training.trainer import Steps, Trainer
 
 Progress = Callable[[dict[str, Any]], None]

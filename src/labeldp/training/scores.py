@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from labeldp.release.place import place_file
+from labeldp.files.atomic import place_file
 
 Part: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.float32]]  # ids, and a row of probabilities for each
 

@@ -17,10 +17,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from labeldp.errors import InputError
 from labeldp.training import checkpoint
-from labeldp.training.augment import cutout, flip, shift
-from labeldp.training.distributed import ALONE, World
+from labeldp.training.augment import cutout, flip, randaugment, shift
 from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
-from labeldp.training.randaugment import randaugment
+from labeldp.training.machine import ALONE, World
 from labeldp.training.recipe import Recipe
 
 Evidence = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32]]

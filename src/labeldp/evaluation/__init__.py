@@ -1,0 +1,1 @@
+"""Metrics from released labels alone, each with limits that hold."""

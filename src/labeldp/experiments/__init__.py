@@ -1,0 +1,1 @@
+"""Experiments on bundled data, both halves in one place: release, train, audit."""

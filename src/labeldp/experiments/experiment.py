@@ -1,0 +1,185 @@
+"""Experiments on bundled data sets: release and train in one go, with a ledger of the run's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from labeldp.accounting.ledger import Ledger
+from labeldp.audit.canaries import Canaries
+from labeldp.audit.measure import audit
+from labeldp.data.bundled import Bundled, load
+from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
+from labeldp.errors import InputError
+from labeldp.files.atomic import place_file
+from labeldp.mechanisms import Mechanism, NoPrivacy
+from labeldp.mechanisms.plan import calibrate, recommend
+from labeldp.private import PrivateLabels
+from labeldp.release import Release
+from labeldp.release.classes import Classes
+from labeldp.release.make import make_release
+from labeldp.release.source import ArraySource
+from labeldp.training.finished import open_run
+from labeldp.training.folder import RunFolder
+from labeldp.training.job import Job, Rows
+from labeldp.training.machine import ALONE, World
+
+SECRET, LEDGER, RELEASED, PROBABILITIES = "canaries.npz", "labels.ledger", "released.parquet", "probabilities.npy"
+
+
+@dataclass(frozen=True)
+class Planting:
+    """Canaries for an experiment, among the rows that will be trained on."""
+
+    count: int
+    candidates: int
+    trained_on: Callable[[int], Rows]  # from the number of rows: which of them will be
+
+    def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
+        """Canaries for these labels, drawn once: they are kept in the run directory, and found there when the run is resumed."""
+        secret = run / SECRET
+        trained = self.trained_on(len(labels))
+        if not 1 <= self.count <= len(trained):
+            raise InputError(
+                f"`canaries` is from 1 to the number of rows that are trained on, {len(trained):,}; got {self.count:,}."
+            )
+        if secret.exists():
+            canaries = Canaries.load(secret)
+        elif (run / LEDGER).exists():
+            raise InputError(
+                f"{run} holds a run without canaries, and its labels are released already; choose another `out`."
+            )
+        else:
+            canaries = Canaries.draw(
+                self.count,
+                rows=trained,
+                num_classes=labels.num_classes,
+                candidates=self.candidates,
+                entropy=SecureEntropy(),
+            ).planted_in(dataset, len(labels))
+            canaries.save(secret)
+        if canaries.candidates.shape != (self.count, self.candidates) or not np.isin(canaries.rows, trained).all():
+            raise InputError(
+                f"{run} holds a run with other canaries ({len(canaries):,} of {canaries.candidates.shape[1]} candidates, among other rows, "
+                "perhaps); choose another `out`."
+            )
+        return canaries
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Canaries that were drawn before, for an experiment of several runs."""
+
+    canaries: Canaries
+
+    def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
+        """The canaries, which are kept in the run directory too."""
+        if not (run / SECRET).exists():
+            self.canaries.save(run / SECRET)
+        return self.canaries
+
+
+Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
+
+
+def released(
+    dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
+    world: World = ALONE, canaries: Planting | Planted | None = None,
+) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
+    """The data set's labels through a mechanism, its features, and its public test set. The labels go no further.
+
+    Release and ledger lie in the run directory: resuming, or training from it again, costs nothing. Among several processes the
+    first releases and charges, once; the others read the file.
+    """
+    bundle = load(dataset, data)
+    chosen = chosen_mechanism(mechanism, epsilon, bundle.labels.num_classes, delta)
+    file = run / RELEASED
+    if world.first:
+        source = owners_source(bundle, run, canaries)
+        make_release(source, chosen, data_set=dataset, ledger=Ledger(run / LEDGER), entropy=noise(seed), out=file)
+    return shared_release(file, world), bundle.features, (bundle.test_features, bundle.test_labels)
+
+
+def chosen_mechanism(name: str | None, epsilon: float | None, classes: int, delta: float | None = None) -> Mechanism:
+    """The named mechanism at ε, or the most informative one."""
+    if name == NoPrivacy.name:
+        return NoPrivacy(classes)
+    if epsilon is None:
+        raise InputError(
+            "`epsilon` is missing; a typical value is 1 to 8. (`mechanism='none'` trains without privacy.)"
+        )
+    if name is None:
+        return recommend(epsilon, classes, delta=delta)
+    return calibrate(name, epsilon=epsilon, num_classes=classes, delta=delta)
+
+
+def noise(seed: int | None) -> Entropy:
+    """From the operating system; repeatable, and insecure, with a seed."""
+    return SecureEntropy() if seed is None else SeededEntropy(seed)
+
+
+def owners_source(
+    bundle: Bundled, run: Path, canaries: Planting | Planted | None, *, by_id: bool = False
+) -> ArraySource:
+    """The owner's side of an experiment: labels, canaries planted among them, in a run directory of its own.
+
+    A ledger of one run has no other rows to confuse them with: they go by number, also where the number serves as id.
+    """
+    RunFolder(run).make()
+    if canaries is None and (run / SECRET).exists():
+        raise InputError(f"{run} holds a run with canaries: say `canaries` as before, or choose another `out`.")
+    found = None if canaries is None else canaries.kept(run, bundle.labels, bundle.name)
+    labels = bundle.labels if found is None else found.plant(bundle.labels)
+    return ArraySource(
+        labels,
+        Classes(labels.num_classes, bundle.label_names),
+        np.arange(len(labels)) if by_id else None,
+        planting=found.planting if found is not None else None,
+    )
+
+
+def shared_release(file: Path, world: World) -> Release:
+    """What the first process has released, for all of them."""
+    world.wait()
+    if not file.exists():
+        raise InputError(f"{file} is not here: `out` must be a directory that all machines share.")
+    return Release.load(file)
+
+
+# ----------------------------------------------------------------
+# Audit a run in whose labels canaries were planted: certificate beside measurement, in its summary.
+
+
+def audit_run(folder: Path, job: Job) -> dict[str, Any]:
+    """Two attackers, who share the 5%: one sees the model's probabilities, one the release itself.
+
+    The probabilities of all rows are kept, so that `labeldp audit` can look again, or draw.
+    """
+    canaries = Canaries.load(folder / SECRET)
+    if job.release.header["ids"] is not None:  # in an experiment, row numbers serve as ids
+        canaries = replace(canaries, ids=canaries.rows)
+    probabilities = kept_probabilities(folder, job)
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    found = audit(probabilities, canaries, release=job.release, from_release=True)
+    summary["audit"] = {attack: result.to_json() for attack, result in found.each().items()}
+    RunFolder(folder).write("summary.json", summary)
+    return summary
+
+
+def kept_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
+    """The finished model's probabilities for all rows, written once."""
+    path = folder / PROBABILITIES
+    if not path.exists():
+        trainer, _ = open_run(folder, job.machine, job.model)
+        probabilities = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(job.features)))
+        if job.release.header["ids"] is not None:
+            probabilities = probabilities[np.argsort(job.release.ids)]  # from the release's order to the data set's
+        place_file(path, lambda file: np.save(file, probabilities))
+    return np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)

@@ -1,0 +1,205 @@
+"""Release and train in stages (LP-MST, Ghazi et al. 2021): each stage's model is the public prior of the next stage's rows.
+
+Every row is released once, in one stage, so the certificate is that of one release. Rows are dealt to stages without looking at labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from labeldp.accounting.ledger import Ledger
+from labeldp.data.bundled import load
+from labeldp.entropy import Entropy
+from labeldp.errors import InputError
+from labeldp.experiments.experiment import (
+    LEDGER,
+    Planted,
+    Planting,
+    Test,
+    chosen_mechanism,
+    noise,
+    owners_source,
+    shared_release,
+)
+from labeldp.mechanisms import Mechanism
+from labeldp.release import Release
+from labeldp.release.joint import join_releases
+from labeldp.release.make import make_release
+from labeldp.release.prior import CHOICES, PublicPrior
+from labeldp.release.rows import Named
+from labeldp.release.source import ArraySource
+from labeldp.training.finished import open_run
+from labeldp.training.folder import RunFolder
+from labeldp.training.job import Job, Rows, holding_out
+from labeldp.training.machine import ALONE, World
+from labeldp.training.run import Progress, train
+from labeldp.training.scores import write_scores
+from labeldp.training.trainer import Steps
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """`stages` parts of a data set's rows, of equal size but that the rows that are held out are all in the first: only there are they
+    released in a way that can judge.
+    """
+
+    stages: int
+    holdout: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.stages < 2:
+            raise InputError(f"`stages` is from 2 on; got {self.stages}.")
+        if not 0 <= self.holdout < 1:
+            raise InputError(f"`holdout` is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
+
+    def first_share(self, rows: int) -> float:
+        """The share of the first part that is held out."""
+        return round(self.holdout * rows) / self._first(rows)
+
+    def _first(self, rows: int) -> int:
+        held_out = round(self.holdout * rows)
+        return held_out + (rows - held_out) // self.stages
+
+    def parts(self, rows: int) -> list[Rows]:
+        """Row numbers of each stage, increasing."""
+        order = np.random.default_rng([self.seed, self.stages]).permutation(rows)
+        first = self._first(rows)
+        if (rows - first) // max(1, self.stages - 1) < 2:
+            raise InputError(f"{rows:,} rows are too few for {self.stages} stages.")
+        parts = [order[:first], *np.array_split(order[first:], self.stages - 1)]
+        return [np.sort(part) for part in parts]
+
+    def trained_on(self, rows: int) -> Rows:
+        """The rows that some stage trains on: all but those that `Job.split` holds out of the first part."""
+        first, *others = self.parts(rows)
+        _, kept = holding_out(len(first), self.first_share(rows), self.seed)
+        return np.sort(np.concatenate((first[kept], *others)))
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An experiment in stages, in one run directory: released-1.parquet …, stage-1/ … for all but the last model, which is in `folder`.
+
+    `make_job` makes the training of a stage from a release, its features, the share of the first release that is held out, and whether
+    it is the last.
+    """
+
+    folder: Path
+    dataset: str
+    data: Path | None
+    mechanism: str | None
+    epsilon: float | None
+    dealing: Dealing
+    make_job: Callable[[Release, Any, float, bool], Job]
+    insecure_seed: int | None = None
+    canaries: Planting | Planted | None = None
+    world: World = ALONE
+
+    def run(
+        self,
+        progress: Progress = lambda metrics: None,
+        on_step: Steps = lambda step, of: None,
+    ) -> tuple[Job, dict[str, Any]]:
+        """All stages; the last one's job and the summary of the whole. What is finished is not repeated."""
+        if self.mechanism not in (None, *CHOICES):
+            raise InputError(
+                f"`stages` goes with a `mechanism` of {' or '.join(CHOICES)}, which have a form for a prior; got {self.mechanism!r}."
+            )
+        bundle = load(self.dataset, self.data)
+        parts = self.dealing.parts(len(bundle.labels))
+        first = chosen_mechanism(self.mechanism or "subset", self.epsilon, bundle.labels.num_classes)
+        if self.world.first:
+            RunFolder(self.folder).match(self._config(), name="stages.json")
+        source = owners_source(bundle, self.folder, self.canaries, by_id=True) if self.world.first else None
+        releases: list[Release] = []
+        before: list[dict[str, Any]] = []
+        test: Test = (bundle.test_features, bundle.test_labels)
+        job: Job | None = None
+        for number, rows in enumerate(parts, start=1):
+            file, last = self.folder / f"released-{number}.parquet", number == len(parts)
+            if source is not None and not file.exists():
+                self._release(source, rows, file, bundle.features, first, job, self.folder / f"stage-{number - 1}")
+            releases.append(shared_release(file, self.world))
+            joint = join_releases(releases)
+            job = self.make_job(joint, bundle.features[joint.ids], self.dealing.first_share(len(bundle.labels)), last)
+            place = self.folder if last else self.folder / f"stage-{number}"
+            summary = train(
+                job, place, public_test=test if last else None, progress=progress, on_step=on_step, world=self.world
+            )
+            if not last:
+                before.append(summary)
+        assert job is not None
+        if self.world.first and "stages" not in summary:
+            summary = _summed_up(summary, before, releases)
+            RunFolder(self.folder).write("summary.json", summary)
+        return job, summary
+
+    def _release(
+        self,
+        source: ArraySource,
+        rows: Rows,
+        file: Path,
+        features: Any,
+        mechanism: Mechanism,
+        earlier: Job | None,
+        place: Path,
+    ) -> None:
+        """These rows: by `mechanism` in the first stage, by the earlier model's probabilities in later ones."""
+        ledger, entropy = Ledger(self.folder / LEDGER), self._noise(file.name)
+        selected = Named.of(rows)
+        special: dict[str, Any] = {}
+        if earlier is not None:
+            assert self.epsilon is not None
+            # On disk before the charge: another machine's floats would make another prior, and another request, of it.
+            kept = place / "prior.parquet"
+            if not kept.exists():
+                trainer, _ = open_run(place, earlier.machine, earlier.model)
+                values = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features[rows])))
+                write_scores(kept, rows, values, {**RunFolder(place).promise(), "named": True})
+            prior = PublicPrior.read(kept)
+            mechanism, special = prior.prepared(source, selected, self.epsilon, self.mechanism, entropy, ledger)
+        make_release(
+            source, mechanism, data_set=self.dataset, ledger=ledger, entropy=entropy, selected=selected, out=file,
+            asked=self.epsilon or 0.0, **special,
+        )  # fmt: skip
+
+    def _noise(self, name: str) -> Entropy:
+        """A seed would give every stage the same words: each has one of its own."""
+        if self.insecure_seed is None:
+            return noise(None)
+        digest = hashlib.sha256(f"{self.insecure_seed} {name}".encode()).digest()
+        return noise(int.from_bytes(digest[:6], "big"))
+
+    def _config(self) -> dict[str, Any]:
+        """What makes these stages these: releases that are there were made so."""
+        return {
+            "dataset": self.dataset,
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "insecure_seed": self.insecure_seed,
+            **asdict(self.dealing),
+        }
+
+
+def _summed_up(summary: dict[str, Any], before: list[dict[str, Any]], releases: list[Release]) -> dict[str, Any]:
+    """The last stage's summary, with the compute of all."""
+    stages = [
+        {"rows_trained": one["rows_trained"], "epochs": one["epochs"], "train_flop": one["train_flop"], "seconds": one["seconds"]}
+        for one in (*before, summary)
+    ]  # fmt: skip
+    for stage, release in zip(stages, releases, strict=True):
+        stage["rows_released"], stage["mechanism"] = len(release), release.mechanism.to_json()
+    return {
+        **summary,
+        "stages": stages,
+        "train_flop": sum(stage["train_flop"] for stage in stages),
+        "seconds": sum(stage["seconds"] for stage in stages),
+    }

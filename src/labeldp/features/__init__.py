@@ -1,0 +1,1 @@
+"""Features learned from public inputs alone: no label is ever seen here."""

@@ -1,0 +1,1 @@
+"""What lies on disk, and in which form: no torch, no labels."""

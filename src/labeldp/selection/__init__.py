@@ -1,0 +1,1 @@
+"""Private selection of hyper-parameters: the owner's side, central trust."""
