@@ -235,7 +235,7 @@ def test_of_plain_labels_nothing_is_stated():
     ("values", "message"),
     [
         (np.zeros((5, 3)), "no distribution"),
-        (np.array([[2.0, -1.0]]), "--logits"),
+        (np.array([[2.0, -1.0]]), "`logits=True`"),
         (np.array([[0.5, np.nan]]), "row 0 .* NaN"),
         (np.ones(5), "one column a class"),
         (np.array([["a", "b"]]), "one column a class"),

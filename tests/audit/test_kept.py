@@ -77,7 +77,7 @@ def test_an_out_that_cannot_be_written_is_found_before_anything_is_computed(tmp_
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "summary.json").write_text("{}")
     (tmp_path / "closed").mkdir(mode=0o555)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
+    for folder in (tmp_path, *tmp_path.parents[:3]):
         folder.chmod(folder.stat().st_mode | 0o011)
     with without_privileges():
         code, out, err = cli("audit", "nowhere.npy", "--canaries", "nowhere.npz", "--out", tmp_path / place)

@@ -288,8 +288,8 @@ def changed(row, values):
         (changed(7, np.nan), "row 7 holds a confidence that is not a number"),
         (changed(7, [np.inf, 0, 0]), "row 7 holds a confidence that is not a number, or infinite"),
         (changed(7, [np.inf, -np.inf, 0]), "row 7 holds a confidence that is not a number, or infinite"),
-        (changed(7, [1.5, -0.6, 0.1]), "row 7 holds a negative confidence.*may be logits.*--logits"),
-        (changed(7, [3.0, 2.0, 0.5]), r"row 7 add up to 5\.5, not to 1.*may be logits.*--logits"),
+        (changed(7, [1.5, -0.6, 0.1]), "row 7 holds a negative confidence.*may be logits.*`logits=True`"),
+        (changed(7, [3.0, 2.0, 0.5]), r"row 7 add up to 5\.5, not to 1.*may be logits.*`logits=True`"),
         (changed(7, [0.5, 0.498, 0.0]), r"row 7 add up to 0\.998, not to 1"),
     ],
 )

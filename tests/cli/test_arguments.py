@@ -13,7 +13,7 @@ from labeldp.cli.arguments import as_options
 SOURCES = sorted(Path(labeldp.__file__).parent.rglob("*.py"))
 APART = ("cli", "reproduce", "report")  # for commands only
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
-COMMAND = re.compile(r"`labeldp [^`]*`")  # a command is written as one
+COMMAND = re.compile(r"`labeldp [^`]*`|pip install .*")  # a command is written as one
 
 
 @pytest.mark.parametrize(

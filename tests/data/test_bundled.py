@@ -101,7 +101,7 @@ def test_what_is_missing_is_said_in_all_its_forms(tmp_path, monkeypatch, name, f
     monkeypatch.setattr("labeldp.data.bundled._DEBIAN", ())  # where Debian's package is installed it is not missing
     with pytest.raises(InputError, match="there is no") as caught:
         load(name, tmp_path)
-    for words in (*forms, f"labeldp download {name}", "--data", str(tmp_path)):
+    for words in (*forms, f"labeldp download {name}", "`data`", str(tmp_path)):
         assert words in str(caught.value)
 
 

@@ -28,7 +28,7 @@ def held_out(name, classes, accuracy, rows, rng, epsilon=1.0):
 @pytest.mark.parametrize("name", [*NAMES, "none"])
 @pytest.mark.parametrize(("classes", "accuracy"), [(2, 0.9), (10, 0.97)])
 def test_the_interval_covers(name, classes, accuracy):
-    """From real observations; what tests/evaluation/test_limits.py enumerates. Of 100 intervals at most 18 miss: false alarm below 2e-6 each."""
+    """From real observations; test_limits.py enumerates it. Of 100 intervals at most 18 miss: false alarm below 2e-6 each."""
     rng, missed = np.random.default_rng(7), 0
     for _ in range(100):
         mechanism, observations, predictions, _ = held_out(name, classes, accuracy, 100, rng, epsilon=4.0)

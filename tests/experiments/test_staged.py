@@ -154,8 +154,8 @@ def test_hard_labels_and_evidence_are_different_trainings(run, tmp_path, staged_
         (("--stages", "2", "--mechanism", "none"), "subset or response"),
         (("--stages", "900"), "too few"),
         (("--stage-epochs", "3"), "--stages"),
-        (("--denoise", "magic"), "--denoise is bayes"),
-        (("--denoise", "argmax", "--prior", "none"), "leave out --prior"),
+        (("--denoise", "magic"), "`denoise` is bayes"),
+        (("--denoise", "argmax", "--prior", "none"), "leave out `prior`"),
     ],
 )
 def test_bad_options(tmp_path, options, message):

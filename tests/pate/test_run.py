@@ -440,7 +440,7 @@ def test_what_was_held_out_and_where_it_is_charged_is_said(tmp_path, cli, own):
     assert code == 0, err
     assert "100 rows, released apart at ε = 4" in out
     assert str(tmp_path / "own.ledger") in out
-    assert "standard error of" in out
+    assert "on held-out released labels" in out
     code, _, err = cli(
         "pate", "run", *own, *FROZEN, *CAPS, *budgets[:4], "--student-epochs", 1, "--out", tmp_path / "run"
     )

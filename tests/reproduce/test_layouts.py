@@ -87,7 +87,7 @@ def test_the_heuristics_intervals(place, complete):
     collect(chosen, place, "x")
     high = rows(place, "table-heuristic")[0]
     beside = json.loads((place.out / "table-heuristic.json").read_text())["beside"][0]
-    start = "| digits | high | 2.9 to 4.0 | 2.7 to 3.6 | 8 | 4 to ∞ ("
+    start = "| digits | high | 2.9 to 4.0 | 2.7 to 3.6 | 8 | 4.1 to ∞ ("
     assert high.startswith(start), high
     together = beside["together"]
     if complete:

@@ -342,8 +342,8 @@ GRID = {"epochs": [1], "learning_rate": [0.1, 0.2]}
         ({"mechanism": "selected"}, "got 'selected'"), ({"epochs": 0}, "candidate 1 .*at least one epoch"),
         ({"batch_size": 1}, "candidate 1 .*at least two rows"), ({"learning_rate": 0}, "candidate 1 .*must be positive"),
         ({"model": "mlp", "learning_rate": 1e14}, "candidate 1 .*diverged"), ({"weight_decay": -1}, "candidate 1 .*not negative"),
-        ({"average": 1}, "candidate 1 .*--average"), ({"prior": "uniform"}, "candidate 1 .*--prior"),
-        ({"denoise": "prayer"}, "candidate 1 .*--denoise"), ({"randaugment": -1}, "candidate 1 .*not negative"),
+        ({"average": 1}, "candidate 1 .*`average`"), ({"prior": "uniform"}, "candidate 1 .*`prior`"),
+        ({"denoise": "prayer"}, "candidate 1 .*`denoise`"), ({"randaugment": -1}, "candidate 1 .*not negative"),
         ({"randaugment": 2}, "candidate 1 .*for images"), ({"cutout": 3}, "candidate 1 .*for images"),
         ({"model": "transformer"}, "candidate 1 .*unknown model"), ({"model": "fast"}, "candidate 1 .*for images"),
         ({"model": "nowhere:Model"}, "candidate 1 .*cannot be imported"),
@@ -360,8 +360,8 @@ def test_a_candidate_that_cannot_be_trained_charges_nothing(tmp_path, runs, bad,
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"score_share": 0.0}, "--score-share"), ({"score_share": 1.0}, "--score-share"), ({"score_share": float("nan")}, "--score-share"),
-        ({"score_share": 0.001}, "leaves too few"), ({"score_share": 0.999}, "leaves too few"), ({"seed": -1}, "--seed"),
+        ({"score_share": 0.0}, "`score_share`"), ({"score_share": 1.0}, "`score_share`"), ({"score_share": float("nan")}, "`score_share`"),
+        ({"score_share": 0.001}, "leaves too few"), ({"score_share": 0.999}, "leaves too few"), ({"seed": -1}, "`seed`"),
         ({"epsilon": 0.0}, "positive"), ({"epsilon": 40.0}, "at most 32"), ({"mean": 1.0}, "expected number of runs"),
     ],
 )  # fmt: skip

@@ -386,7 +386,7 @@ def test_plain_recipes_are_what_they_were():
         ({"alignment": "uniform"}, "belong to FixMatch"),
         ({"adaptive": True}, "belong to FixMatch"),
         ({"strong_labelled": True}, "belong to FixMatch"),
-        ({"unlabelled": 7, "accumulate": 2}, "--accumulate is 1"),
+        ({"unlabelled": 7, "accumulate": 2}, "`accumulate` is 1"),
         ({"schedule": "sine"}, "'cosine'"),
     ],
 )

@@ -111,8 +111,8 @@ def test_cross_fitting_judges_with_every_row_and_trains_on_all(job, tmp_path):
     ("changes", "message"),
     [
         ({"select": "first"}, "last or best"),
-        ({"patience": 3}, "--select best"),
-        ({"holdout": 1.0}, "--holdout"),
+        ({"patience": 3}, "`select='best'`"),
+        ({"holdout": 1.0}, "`holdout`"),
         ({"select": "best", "patience": 0}, "from 1"),
     ],
 )

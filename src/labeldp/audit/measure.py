@@ -188,7 +188,7 @@ def _statement(release: Release | None, from_release: bool | None, given: float 
         return nothing
     if given is not None and not math.isclose(given, promised.delta, rel_tol=1e-9):
         raise InputError(
-            f"this release promises (ε, δ) with δ = {promised.delta:g}: its audit is at that δ (leave out --delta); at another one it "
+            f"this release promises (ε, δ) with δ = {promised.delta:g}: its audit is at that δ (leave out `delta`); at another one it "
             f"promises no such ε. Got {given:g}."
         )
     compared = release.insecure is None and from_release is not False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeldp.cli.arguments import as_options
 from labeldp.cli.options import JsonOption
 from labeldp.cli.output import print_json, print_table, warn
 from labeldp.errors import InputError
@@ -54,9 +55,13 @@ def command(
     if json:
         print_json(_summary(encoding, written.rows, out, warnings))
         return
-    became = [(column.name, column.became()) for column in encoding.columns]
-    print_table(("column", "what became of it"), [*_kept_apart(encoding), *became])
+    became = _became(encoding)
+    print_table(("column", "what became of it"), [*_kept_apart(encoding), *became.items()])
     typer.echo(f"{out}: {written.rows:,} rows, {len(encoding.outputs):,} columns of features")
+
+
+def _became(encoding: Encoding) -> dict[str, str]:
+    return {column.name: as_options(column.became()) for column in encoding.columns}
 
 
 def _kept_apart(encoding: Encoding) -> list[tuple[str, str]]:
@@ -69,7 +74,7 @@ def _summary(encoding: Encoding, rows: int, out: Path, warnings: list[str]) -> d
         "out": str(out),
         "rows": rows,
         "columns": list(encoding.outputs),
-        "became": {column.name: column.became() for column in encoding.columns},
+        "became": _became(encoding),
         "encoding": encoding.to_json(),
         "warnings": warnings,
     }
