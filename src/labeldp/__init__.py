@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from labeldp import moved
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ _WHERE = {
 }  # fmt: skip
 
 __all__ = sorted(_WHERE)
+
+moved.install()
 
 
 # Packages, so that `labeldp.training.PosteriorLoss()` works after `import labeldp` alone.

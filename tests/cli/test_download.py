@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from labeldp.data.download import PUBLISHED, File, Published
+from labeldp.data.download import PUBLISHED, File, PublishedFiles
 from tests.cli.conftest import expect_sentence
 from tests.data.server import serving
 
@@ -21,7 +21,7 @@ def server(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     with serving() as server:
         server.files[NAME] = CONTENT
-        monkeypatch.setitem(PUBLISHED, "cifar10", Published((File(server.url + NAME, MD5),)))
+        monkeypatch.setitem(PUBLISHED, "cifar10", PublishedFiles((File(server.url + NAME, MD5),)))
         yield server
 
 
@@ -48,8 +48,8 @@ def test_a_missing_data_set_names_the_command(run, tmp_path):
 def test_a_bar_on_a_terminal_only(server, tmp_path):
     """On standard error; standard output stays for programs."""
     code = (
-        "from labeldp.data.download import PUBLISHED, File, Published; from labeldp.cli import main\n"
-        f"PUBLISHED['cifar10'] = Published((File({server.url + NAME!r}, {MD5!r}),)); main()"
+        "from labeldp.data.download import PUBLISHED, File, PublishedFiles; from labeldp.cli import main\n"
+        f"PUBLISHED['cifar10'] = PublishedFiles((File({server.url + NAME!r}, {MD5!r}),)); main()"
     )
     ours, theirs = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}

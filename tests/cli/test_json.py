@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from labeldp.data.download import PUBLISHED, File, Published
+from labeldp.data.download import PUBLISHED, File, PublishedFiles
 from tests.cli.terminal import commands, terminal
 from tests.data.server import serving
 
@@ -91,7 +91,7 @@ def test_research_commands(run, tmp_path, monkeypatch):
     with serving() as server:
         server.files["cifar-10-python.tar.gz"] = content
         file = File(server.url + "cifar-10-python.tar.gz", hashlib.md5(content).hexdigest())
-        monkeypatch.setitem(PUBLISHED, "cifar10", Published((file,)))
+        monkeypatch.setitem(PUBLISHED, "cifar10", PublishedFiles((file,)))
         for fresh in (True, False):
             done = document(run, "download", "cifar10", "--data", tmp_path)
             assert done["files"] == [{"path": str(tmp_path / file.name), "fresh": fresh}]

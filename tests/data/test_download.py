@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from labeldp.data import download as module
 from labeldp.data.bundled import NAMES, load
-from labeldp.data.download import PUBLISHED, Fetched, File, Published, download
+from labeldp.data.download import PUBLISHED, Fetched, File, PublishedFiles, download
 from labeldp.data.official import OFFICIAL
 from labeldp.errors import InputError
 from tests.data.batches import declare, packed, small
@@ -35,7 +35,7 @@ def server(monkeypatch):
 
 def publish(monkeypatch, *urls, content=CONTENT):
     files = tuple(File(url, hashlib.md5(content).hexdigest()) for url in urls)
-    monkeypatch.setitem(PUBLISHED, "cifar10", Published(files))
+    monkeypatch.setitem(PUBLISHED, "cifar10", PublishedFiles(files))
 
 
 def expect_whole(folder):
@@ -104,7 +104,7 @@ def test_what_is_downloaded_can_be_loaded(server, tmp_path, monkeypatch):
     server.files["cifar-100-python.tar.gz"] = content
     declare(monkeypatch, "cifar100", files, content)
     (file,) = PUBLISHED["cifar100"].files
-    monkeypatch.setitem(PUBLISHED, "cifar100", Published((File(server.url + file.name, file.md5),)))
+    monkeypatch.setitem(PUBLISHED, "cifar100", PublishedFiles((File(server.url + file.name, file.md5),)))
     download("cifar100", tmp_path)
     np.testing.assert_array_equal(load("cifar100", tmp_path).features, pixels[0])
 
@@ -115,7 +115,7 @@ def test_fashion_has_a_folder_of_its_own(server, tmp_path, monkeypatch):
     mnist.write_bytes(b"MNIST")
     files = tuple(File(server.url + f.name, hashlib.md5(CONTENT).hexdigest()) for f in PUBLISHED["fashion"].files)
     server.files |= dict.fromkeys((file.name for file in files), CONTENT)
-    monkeypatch.setitem(PUBLISHED, "fashion", Published(files, PUBLISHED["fashion"].folder))
+    monkeypatch.setitem(PUBLISHED, "fashion", PublishedFiles(files, PUBLISHED["fashion"].folder))
     fetched = download("fashion", tmp_path)
     assert [file.path for file in fetched] == [tmp_path / "fashion-mnist" / file.name for file in files]
     assert mnist.read_bytes() == b"MNIST"

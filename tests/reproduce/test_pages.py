@@ -8,7 +8,7 @@ import pytest
 
 from labeldp.reproduce.names import NAMES, plan
 from labeldp.reproduce.page import collect, to_html, to_markdown
-from labeldp.reproduce.plan import Report, Sheet
+from labeldp.reproduce.plan import Document, Sheet
 from tests.reproduce.conftest import audit, finished
 
 FRONTIER = {
@@ -138,7 +138,7 @@ def test_pages_are_whole_html(place):
 def test_text_is_not_markup():
     odd = "a|b <i>*x*</i> _y_ `z` & [l](u)\nnext"
     sheet = Sheet(odd, ("one", odd), (("r", odd),), notes=(odd,))
-    report = Report(odd, "made", (odd,), (sheet,), (odd,), ("cell",))
+    report = Document(odd, "made", (odd,), (sheet,), (odd,), ("cell",))
     text = to_markdown(report)
     (row,) = lines(text, "| r |")
     assert row == "| r | a\\|b \\<i>\\*x\\*\\</i> \\_y\\_ \\`z\\` & \\[l\\](u) next |"

@@ -35,7 +35,7 @@ from labeldp.errors import AlreadyReleasedError, InputError
 from labeldp.files.atomic import explain, fill, look_up, place, remove_unfinished, unfinished
 from labeldp.files.hashing import ColumnHasher
 from labeldp.files.ids import AS_WRITTEN, CANONICAL, NO_IDS, NOT_COMPARED, is_id, repeated
-from labeldp.files.tables import Table, bare_name, open_table, stated_data_set
+from labeldp.files.tables import TableFile, bare_name, open_table, stated_data_set
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.source import Source, TableSource
@@ -298,7 +298,7 @@ def _plain_ids(names: Any) -> np.ndarray[Any, Any]:
     return np.array(values) if all(isinstance(v, int) for v in values) else np.array([str(v) for v in values])
 
 
-def _label_values(table: Table, label: str, classes: Classes) -> Any:
+def _label_values(table: TableFile, label: str, classes: Classes) -> Any:
     """What stands for each class in the label column: of its type, or of a wider one that can hold every class."""
     kind = next(table.batches([label])).column(label).type
     if pa.types.is_dictionary(kind):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
 from labeldp.files.ids import as_id_text, is_id
-from labeldp.files.tables import ParquetTable, Table
+from labeldp.files.tables import ParquetTable, TableFile
 
 LEFT_OUT = "left out"
 _PANDAS_INDEX = ("", "__index_level_0__", "Unnamed: 0")
@@ -139,7 +139,7 @@ class _Texts:
 
 
 def fitted_columns(
-    table: Table, names: Sequence[str], never: Sequence[str], id_column: str | None, most_values: int
+    table: TableFile, names: Sequence[str], never: Sequence[str], id_column: str | None, most_values: int
 ) -> Iterator[Column]:
     """The columns of these names, fitted on all rows of the file."""
     usable = [name for name in names if name not in _PANDAS_INDEX]
@@ -184,7 +184,7 @@ def rows_at_once(columns: int) -> int:
     return max(_FEWEST_ROWS, min(_MOST_ROWS, _CELLS_AT_ONCE // max(columns, 1)))
 
 
-def read_cells(table: Table, columns: Sequence[str], never: Sequence[str], rows: int) -> Iterator[Any]:
+def read_cells(table: TableFile, columns: Sequence[str], never: Sequence[str], rows: int) -> Iterator[Any]:
     """Tables of exactly `rows` rows (the last has fewer) with these columns; those of `never` are not even parsed."""
     if not columns:  # pyarrow would take an empty list for all columns, and so read the label
         raise InputError(f"{table.path} has no column that could be a feature.")
@@ -202,7 +202,7 @@ def read_cells(table: Table, columns: Sequence[str], never: Sequence[str], rows:
         yield rest
 
 
-def _refuse_shared_paths(table: Table, columns: Sequence[str], never: Sequence[str]) -> None:
+def _refuse_shared_paths(table: TableFile, columns: Sequence[str], never: Sequence[str]) -> None:
     """Parquet's columns are chosen by dotted path: a column `a.b` also reads what is called b in a nested column `a`."""
     if not isinstance(table, ParquetTable):
         return
@@ -215,7 +215,7 @@ def _refuse_shared_paths(table: Table, columns: Sequence[str], never: Sequence[s
             )
 
 
-def column_kinds(table: Table, columns: Sequence[str], never: Sequence[str]) -> dict[str, str]:
+def column_kinds(table: TableFile, columns: Sequence[str], never: Sequence[str]) -> dict[str, str]:
     """What each column holds: number, date or text; else the name of a type that is none of them.
 
     Parquet says it. Of a CSV file all rows are read: a column is what every one of its cells can be, first a number (`true` and

@@ -198,7 +198,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedFiles:
     """The files of a data set. Names that others use too (MNIST's are Fashion-MNIST's) get a folder of their own."""
 
     files: tuple[File, ...]
@@ -206,9 +206,9 @@ class Published:
 
 
 PUBLISHED = {
-    "cifar10": Published((File(_CIFAR + "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),)),
-    "cifar100": Published((File(_CIFAR + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),)),
-    "fashion": Published(
+    "cifar10": PublishedFiles((File(_CIFAR + "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),)),
+    "cifar100": PublishedFiles((File(_CIFAR + "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),)),
+    "fashion": PublishedFiles(
         (
             File(_FASHION + "train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
             File(_FASHION + "train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),

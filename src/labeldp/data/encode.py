@@ -24,7 +24,7 @@ from labeldp.data.columns import TEXT, Column, clean, fitted_columns, read_cells
 from labeldp.errors import InputError
 from labeldp.files.atomic import look_up, place_file
 from labeldp.files.ids import NO_IDS, is_id, plain_ids
-from labeldp.files.tables import ParquetTable, Table, open_table
+from labeldp.files.tables import ParquetTable, TableFile, open_table
 
 MOST_VALUES = 50
 _KEY, _VERSION = b"labeldp.encoding", 1
@@ -183,7 +183,7 @@ def check_out(out: Path, path: Path) -> None:
         raise InputError(f"{out} is the file that is read; name another `out`.")
 
 
-def _check_names(table: Table, labels: Sequence[str], id_column: str | None) -> None:
+def _check_names(table: TableFile, labels: Sequence[str], id_column: str | None) -> None:
     """Every named column is there: a label that is misspelt would be a feature."""
     named = [*labels, *([] if id_column is None else [id_column])]
     unknown = next((name for name in named if name not in table.columns), None)

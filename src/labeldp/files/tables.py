@@ -30,7 +30,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst")
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
-class Table(ABC):
+class TableFile(ABC):
     """A file with named columns that can be read more than once."""
 
     path: Path
@@ -75,7 +75,7 @@ class Table(ABC):
         """
 
 
-def open_table(path: Path) -> Table:
+def open_table(path: Path) -> TableFile:
     """The file as a table, by its ending; one clear sentence if it is none."""
     try:
         os.fspath(path).encode()
@@ -102,17 +102,17 @@ def open_table(path: Path) -> Table:
     raise InputError(f"{path} is neither Parquet nor named as CSV (.csv, .tsv, also with .gz).")
 
 
-def stated_data_set(table: Table) -> str | None:
+def stated_data_set(table: TableFile) -> str | None:
     """The data set that a file says it is of: one with planted canaries does, so that it does not escape the budget."""
     return _stated(table, b"labeldp.data_set")
 
 
-def stated_planting(table: Table) -> str | None:
+def stated_planting(table: TableFile) -> str | None:
     """Which planting of canaries a file holds: the same rows with others, or with none, are other labels."""
     return _stated(table, b"labeldp.planting")
 
 
-def _stated(table: Table, key: bytes) -> str | None:
+def _stated(table: TableFile, key: bytes) -> str | None:
     metadata = pq.read_schema(table.path).metadata if isinstance(table, ParquetTable) else None
     return metadata[key].decode("utf-8", "replace") if metadata and key in metadata else None
 
@@ -125,7 +125,7 @@ def bare_name(path: Path) -> str:
     return name
 
 
-class ParquetTable(Table):
+class ParquetTable(TableFile):
     """A Parquet file."""
 
     columns_are_public = True
@@ -169,7 +169,7 @@ def _usual_layout(batch: Any) -> Any:
     return pa.record_batch(columns, names=batch.schema.names)
 
 
-class CSVTable(Table):
+class CSVTable(TableFile):
     """A CSV file with a header line, perhaps compressed; cells are text."""
 
     columns_are_public = False

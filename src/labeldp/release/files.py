@@ -15,7 +15,7 @@ from labeldp.accounting.statement import budget_text
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError
 from labeldp.files.ids import AS_WRITTEN, CANONICAL, comparable, is_id, plain_ids
-from labeldp.files.tables import Table, bare_name, open_table, stated_data_set
+from labeldp.files.tables import TableFile, bare_name, open_table, stated_data_set
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.release.arrays import NAME_ALONE
@@ -110,7 +110,7 @@ def release_file(
     }
 
 
-def data_set_of(table: Table, given: str | None) -> tuple[str, str | None]:
+def data_set_of(table: TableFile, given: str | None) -> tuple[str, str | None]:
     """What the ledger knows these labels by, and what the file itself says, if it does: it must not escape its budget."""
     stated = stated_data_set(table)
     if stated and given not in (None, stated):
@@ -121,7 +121,7 @@ def data_set_of(table: Table, given: str | None) -> tuple[str, str | None]:
     return given or stated or Path(bare_name(table.path)).stem, stated
 
 
-def refuse_telling_ids(table: Table, id_column: str | None, classes: Classes) -> None:
+def refuse_telling_ids(table: TableFile, id_column: str | None, classes: Classes) -> None:
     """Ids are public: one that names a folder after a class (`cat/0001.png`) gives the label away."""
     if id_column not in table.columns or classes.names is None:
         return

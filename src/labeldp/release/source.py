@@ -21,7 +21,7 @@ from labeldp.errors import InputError
 from labeldp.files.atomic import explain, sync_folder
 from labeldp.files.hashing import ColumnHasher, Hashes, HashSorter, IdHasher, text_bytes
 from labeldp.files.ids import AS_WRITTEN, CANONICAL, NO_IDS, NOT_COMPARED, comparable, is_id, plain_ids
-from labeldp.files.tables import Table, stated_planting
+from labeldp.files.tables import TableFile, stated_planting
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.rows import Selection, Span
@@ -208,7 +208,7 @@ class TableSource(Source):
     """The label column (and id column) of a file."""
 
     def __init__(
-        self, table: Table, label: str, classes: Classes, id_column: str | None = None, id_form: str = CANONICAL
+        self, table: TableFile, label: str, classes: Classes, id_column: str | None = None, id_form: str = CANONICAL
     ) -> None:
         for name in (label, id_column):
             if name is not None and name not in table.columns:

@@ -18,8 +18,8 @@ from labeldp.reproduce.plan import (
     SCALE_NOTES,
     TEST_ROWS,
     TITLES,
-    Drawing,
-    Plan,
+    Figure,
+    Reproduction,
     Results,
     Row,
     Sheet,
@@ -47,7 +47,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def frontier(scale: str, seeds: int | None) -> Plan:
+def frontier(scale: str, seeds: int | None) -> Reproduction:
     """All of it. Without a number of seeds: those of the queue that we ran, most telling cells first."""
     queue = tuple(_queue(scale, seeds))
     rows: dict[tuple[str, float | None, str], list[Cell]] = {}
@@ -72,10 +72,10 @@ def frontier(scale: str, seeds: int | None) -> Plan:
         "CIFAR-100: ResNet-18), LP-1ST and LP-2ST of Ghazi et al.",
     )
     drawings = tuple(
-        Drawing(name, f"{TITLES[name]}: test accuracy against ε", _drawer(name, made))
+        Figure(name, f"{TITLES[name]}: test accuracy against ε", _drawer(name, made))
         for name in dict.fromkeys(row.dataset for row in made)
     )
-    return Plan(
+    return Reproduction(
         "frontier", scale, "Accuracy at equal ε and compute", made, _sheets, notes, queue, drawings, differences
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ def _trained(scale: str, dataset: str, method: str, epsilon: float | None, seed:
 # ── what is shown ──
 
 
-def _sheets(plan: Plan, results: Results) -> list[Sheet]:
+def _sheets(plan: Reproduction, results: Results) -> list[Sheet]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in plan.rows:
         groups.setdefault((row.dataset, row.level), []).append(row)
@@ -136,7 +136,7 @@ def _published(row: Row) -> str:
     return said.get(cell.epsilon or 0.0, {}).get(cell.method, MISSING)
 
 
-def differences(plan: Plan, results: Results) -> list[dict[str, Any]]:
+def differences(plan: Reproduction, results: Results) -> list[dict[str, Any]]:
     """Of each pair at each ε, over the seeds that both have."""
     by_key = {(row.dataset, row.cells[0].epsilon, row.cells[0].method): row for row in plan.rows}
     found_all = []
@@ -169,7 +169,7 @@ def _difference(
     }  # fmt: skip
 
 
-def _difference_lines(plan: Plan, results: Results, dataset: str, epsilon: float) -> Iterator[str]:
+def _difference_lines(plan: Reproduction, results: Results, dataset: str, epsilon: float) -> Iterator[str]:
     why = {(first, second): text for first, second, text in PAIRS}
     for one in differences(plan, results):
         if (one["dataset"], one["epsilon"]) == (dataset, epsilon):

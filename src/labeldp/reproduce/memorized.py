@@ -34,9 +34,9 @@ from labeldp.reproduce.plan import (
     PATE_NOTES,
     READING,
     SCALE_NOTES,
-    Drawing,
+    Figure,
     Interval,
-    Plan,
+    Reproduction,
     Results,
     Row,
     Sheet,
@@ -107,7 +107,7 @@ def _labels(dataset: str, data: Path | None) -> PrivateLabels:
 # figure1: the canary violins of ALIBI and PATE, from Table 1's own cells of the row that the paper draws.
 
 
-def figure1(scale: str, seeds: int) -> Plan:
+def figure1(scale: str, seeds: int) -> Reproduction:
     """CIFAR-100, high accuracy; at smoke, digits at the ε of CIFAR-10's high accuracy. The first seed is drawn."""
     key = ("cifar10" if scale == "smoke" else "cifar100", "high")
     name = "PATE-FM" if scale == "paper" else "PATE, frozen teachers"
@@ -117,7 +117,7 @@ def figure1(scale: str, seeds: int) -> Plan:
         for title, make, paper in made
     )  # fmt: skip
     drawings = tuple(
-        Drawing(suffix, f"Right and wrong guesses of canaries by confidence: {row.algorithm} on {row.title}", _drawer(row.cells[0], row))
+        Figure(suffix, f"Right and wrong guesses of canaries by confidence: {row.algorithm} on {row.title}", _drawer(row.cells[0], row))
         for suffix, row in zip(("alibi", "pate"), rows, strict=True)
     )  # fmt: skip
     said = (
@@ -127,7 +127,7 @@ def figure1(scale: str, seeds: int) -> Plan:
     )
     notes = (said, READING, INTERVAL, SCALE_NOTES[scale], PATE_NOTES[scale])
     title = "Figure 1: what ALIBI and PATE memorise"
-    return Plan("figure1", scale, title, rows, usual, notes, drawings=drawings)
+    return Reproduction("figure1", scale, title, rows, usual, notes, drawings=drawings)
 
 
 def _drawer(cell: Cell, row: Row) -> Callable[[Results, Path], bool]:
@@ -157,7 +157,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def table_heuristic(scale: str, seeds: int) -> Plan:
+def table_heuristic(scale: str, seeds: int) -> Reproduction:
     """The paper's check of its own heuristic, against ALIBI."""
     times = 5 if scale == "smoke" else 10
     canaries = PAPER_CANARIES if scale == "paper" else SHORT[scale][2]
@@ -177,7 +177,7 @@ def table_heuristic(scale: str, seeds: int) -> Plan:
     )
     notes = (INTERVAL, said, SCALE_NOTES[scale], ALIBI_NOTES[scale])
     title = "The heuristic: one training with many canaries, or several with few"
-    return Plan("table-heuristic", scale, title, tuple(rows), _sheets, notes, beside=_beside)
+    return Reproduction("table-heuristic", scale, title, tuple(rows), _sheets, notes, beside=_beside)
 
 
 def _repetition(scale: str, key: tuple[str, str], seed: int, repetition: tuple[int, int], canaries: int) -> Cell:
@@ -192,7 +192,7 @@ def _repetition(scale: str, key: tuple[str, str], seed: int, repetition: tuple[i
     )  # fmt: skip
 
 
-def _sheets(plan: Plan, results: Results) -> list[Sheet]:
+def _sheets(plan: Reproduction, results: Results) -> list[Sheet]:
     lines = []
     for row in plan.rows:
         for seed, cell in enumerate(row.cells):
@@ -232,7 +232,7 @@ def _range(ends: tuple[float, float] | None) -> str:
     return MISSING if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
 
 
-def _beside(plan: Plan, results: Results) -> list[dict[str, Any]]:
+def _beside(plan: Reproduction, results: Results) -> list[dict[str, Any]]:
     """Both intervals of each row, for programs."""
     rows = []
     for row in plan.rows:

@@ -9,10 +9,10 @@ from labeldp.reproduce.frontier import frontier
 from labeldp.reproduce.memorized import figure1, table_heuristic
 from labeldp.reproduce.methods import check_scale
 from labeldp.reproduce.pates import study_answers, study_threshold, table_pate
-from labeldp.reproduce.plan import Plan
+from labeldp.reproduce.plan import Reproduction
 from labeldp.reproduce.tables import table1, table2, table_agibi
 
-_PLANS: dict[str, Callable[[str, int], Plan]] = {
+_PLANS: dict[str, Callable[[str, int], Reproduction]] = {
     "table1": table1,
     "table2": table2,
     "table-agibi": table_agibi,
@@ -25,7 +25,7 @@ _PLANS: dict[str, Callable[[str, int], Plan]] = {
 NAMES = (*_PLANS, "frontier")
 
 
-def plan(name: str, scale: str, seeds: int | None = None) -> Plan:
+def plan(name: str, scale: str, seeds: int | None = None) -> Reproduction:
     """The named table, figure or study at a scale, from so many seeds (default: one; the frontier has its own queue)."""
     check_scale(scale)
     if seeds is not None and seeds < 1:

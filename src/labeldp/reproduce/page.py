@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeldp.reproduce.plan import MISSING, Interval, Plan, Result, Results, Row, Sheet, Spread, found, span
+from labeldp.reproduce.plan import MISSING, Interval, Reproduction, Result, Results, Row, Sheet, Spread, found, span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ from markupsafe import Markup
 from labeldp.provenance import machine_line
 from labeldp.report.page import render
 from labeldp.reproduce.cells import Place, to_text, write_text
-from labeldp.reproduce.plan import Picture, Report
+from labeldp.reproduce.plan import Document, Picture
 
 # ----------------------------------------------------------------
 # The usual columns: the paper's row beside ours.
@@ -31,7 +31,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def usual(plan: Plan, results: Results) -> list[Sheet]:
+def usual(plan: Reproduction, results: Results) -> list[Sheet]:
     """All rows in one table."""
     rows = tuple(_row(row, results) for row in plan.rows)
     return [Sheet(plan.title, COLUMNS, rows, headers=3, notes=missing_note(plan.rows, results))]
@@ -106,7 +106,7 @@ def missing_note(rows: tuple[Row, ...], results: Results) -> tuple[str, ...]:
     return (said,) if unfinished else ()
 
 
-def rows_json(plan: Plan, results: Results) -> list[dict[str, Any]]:
+def rows_json(plan: Reproduction, results: Results) -> list[dict[str, Any]]:
     """The rows with their means, for programs."""
     rows = []
     for row in plan.rows:
@@ -210,7 +210,7 @@ def _plot(axes: Axes, points: Sequence[tuple[float | None, list[float]]], color:
 # A report as one HTML file: nothing is fetched, and it is read in light, dark and print.
 
 
-def to_html(report: Report, folder: Path) -> str:
+def to_html(report: Document, folder: Path) -> str:
     """The whole page; pictures are taken from `folder` into the page itself."""
     return render(
         "tables.html", report=report, drawn=[(picture, _drawn(picture, folder)) for picture in report.pictures]
@@ -227,7 +227,7 @@ def _drawn(picture: Picture, folder: Path) -> Markup:
 # A report as Markdown.
 
 
-def to_markdown(report: Report) -> str:
+def to_markdown(report: Document) -> str:
     """The whole page."""
     parts = [f"# {_text(report.title)}", f"Made by: `{report.made_by}`. Nothing here is typed by hand."]
     parts.append("Measured on: " + ("; ".join(map(_text, report.machines)) or "nothing yet") + ".")
@@ -275,12 +275,12 @@ class Collected:
     """What there is, what is not, and the page about it."""
 
     data: dict[str, Any]
-    report: Report
+    report: Document
     missing: tuple[str, ...]
 
 
 def collect(
-    plan: Plan,
+    plan: Reproduction,
     place: Place,
     made_by: str,
     failed: Sequence[str] = (),
@@ -295,7 +295,7 @@ def collect(
     machines = tuple(dict.fromkeys(_machine(one) for one in facts.values()))
     notes = plan.notes if can_draw() or not plan.drawings else (*plan.notes, NO_FIGURES)
     notes = notes if note is None else (*notes, f"Said by whoever collected this: {note}")
-    report = Report(
+    report = Document(
         f"{plan.title} (scale {plan.scale})", made_by, machines, tuple(plan.layout(plan, results)), notes, missing, tuple(failed)
     )  # fmt: skip
     data = {
@@ -303,7 +303,7 @@ def collect(
         "missing": list(missing), "failed": list(failed), "cells": list(facts.values()),
     }  # fmt: skip
 
-    def drawn(file: Path) -> Report:
+    def drawn(file: Path) -> Document:
         pictures = []
         for drawing in plan.drawings if can_draw() else ():
             path = file.with_name(f"{file.stem}-{drawing.suffix}.svg")

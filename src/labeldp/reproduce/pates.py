@@ -15,8 +15,8 @@ from labeldp.reproduce.plan import (
     PATE_NOTES,
     SCALE_NOTES,
     TEST_ROWS,
-    Drawing,
-    Plan,
+    Figure,
+    Reproduction,
     Result,
     Results,
     Row,
@@ -42,7 +42,7 @@ THRESHOLDS = (10, 25, 50, 75, 90)  # percent of the teachers
 _AGREEING = Ensemble(50, 25, 200, 100, 0.8, 6)  # few teachers with many digits each: 90% of them do agree now and then
 
 
-def table_pate(scale: str, seeds: int) -> Plan:
+def table_pate(scale: str, seeds: int) -> Reproduction:
     """The paper's PATE rows: ensemble, answers, student."""
     rows = []
     for key in keys(scale, dict(PATE)):
@@ -50,10 +50,10 @@ def table_pate(scale: str, seeds: int) -> Plan:
         paper = Published(PATE[key].student, TABLE1[key]["PATE-FM"].epsilon)
         rows.append(Row(stand_in(scale, key[0]), key[1], "PATE", cells, paper, pate=PATE[key]))
     notes = (OWNERS, SCALE_NOTES[scale], PATE_NOTES[scale])
-    return Plan("table-pate", scale, "PATE: teachers, answers, students", tuple(rows), _sheets, notes)
+    return Reproduction("table-pate", scale, "PATE: teachers, answers, students", tuple(rows), _sheets, notes)
 
 
-def _sheets(plan: Plan, results: Results) -> list[Sheet]:
+def _sheets(plan: Reproduction, results: Results) -> list[Sheet]:
     lines = []
     for row in plan.rows:
         done, printed = found(row.cells, results), row.pate
@@ -88,7 +88,7 @@ def _owners(done: list[Result], name: str) -> str:
 # ── studies ──
 
 
-def study_answers(scale: str, seeds: int) -> Plan:
+def study_answers(scale: str, seeds: int) -> Reproduction:
     """Accuracy and certificate against the number of answers, at one noise."""
 
     def cell(share: int, seed: int) -> Cell:
@@ -111,7 +111,7 @@ def study_answers(scale: str, seeds: int) -> Plan:
     return _studied("study-answers", "PATE: how many answers?", "answers a class", ANSWERS, cell, scale, seeds, notes)
 
 
-def study_threshold(scale: str, seeds: int) -> Plan:
+def study_threshold(scale: str, seeds: int) -> Reproduction:
     """Accuracy against the threshold, at one certificate."""
 
     def cell(share: int, seed: int) -> Cell:
@@ -148,13 +148,13 @@ def _study_notes(scale: str) -> tuple[str, ...]:
 def _studied(
     name: str, title: str, what: str, values: tuple[int, ...], cell: Callable[[int, int], Cell], scale: str, seeds: int,
     notes: tuple[str, ...],
-) -> Plan:  # fmt: skip
+) -> Reproduction:  # fmt: skip
     dataset = "cifar10" if scale == "paper" else _data(scale)
     rows = tuple(
         Row(dataset, str(value), "PATE", tuple(cell(value, seed) for seed in range(seeds))) for value in values
     )
 
-    def sheets(plan: Plan, results: Results) -> list[Sheet]:
+    def sheets(plan: Reproduction, results: Results) -> list[Sheet]:
         lines = tuple(_line(row, results) for row in plan.rows)
         return [Sheet(title, (what, *STUDY), lines, notes=missing_note(plan.rows, results))]
 
@@ -168,8 +168,8 @@ def _studied(
         certified = line("certificate ε", "epsilon")
         return Chart(what, TEST_ROWS[dataset], (line("student", "accuracy"),), certified).draw(file)
 
-    drawings = (Drawing(dataset, f"{title} Test accuracy against {what}", draw),)
-    return Plan(name, scale, title, rows, sheets, notes, drawings=drawings)
+    drawings = (Figure(dataset, f"{title} Test accuracy against {what}", draw),)
+    return Reproduction(name, scale, title, rows, sheets, notes, drawings=drawings)
 
 
 def _line(row: Row, results: Results) -> tuple[str, ...]:

@@ -189,7 +189,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Report:
+class Document:
     """A title, how it was made, sheets, pictures, and what there is to say of it all."""
 
     title: str
@@ -234,7 +234,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Figure:
     """A figure: its file's suffix, what it shows, and who draws it into a file. It may find that there is nothing to draw yet."""
 
     suffix: str
@@ -243,18 +243,18 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Reproduction:
     """A table or figure at a scale."""
 
     name: str
     scale: str
     title: str
     rows: tuple[Row, ...]
-    layout: Callable[[Plan, Results], list[Sheet]]
+    layout: Callable[[Reproduction, Results], list[Sheet]]
     notes: tuple[str, ...]
     queue: tuple[Cell, ...] = ()  # where the order matters; else row by row
-    drawings: tuple[Drawing, ...] = ()
-    beside: Callable[[Plan, Results], Any] = field(default=lambda plan, results: None)  # more for the JSON file
+    drawings: tuple[Figure, ...] = ()
+    beside: Callable[[Reproduction, Results], Any] = field(default=lambda plan, results: None)  # more for the JSON file
 
     def cells(self) -> tuple[Cell, ...]:
         """Each once, in order."""

@@ -8,7 +8,7 @@ from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.methods import ENSEMBLES, PAPER_CANARIES, SHORT, Ensemble, from_preset, frozen, pate_fm, trained
 from labeldp.reproduce.page import usual
 from labeldp.reproduce.papers import AGIBI, NOTHING, TABLE1, TABLE2, Published
-from labeldp.reproduce.plan import ALIBI_NOTES, INTERVAL, PATE_NOTES, READING, SCALE_NOTES, Plan, Row
+from labeldp.reproduce.plan import ALIBI_NOTES, INTERVAL, PATE_NOTES, READING, SCALE_NOTES, Reproduction, Row
 
 # PATE's rows at scale cpu. CIFAR-100's have the paper's teachers, thresholds and answers; CIFAR-10's the frontier's teachers, and fewer
 # answers where less may be spent, as in the paper.
@@ -62,7 +62,7 @@ def _agibi(scale: str, key: tuple[str, str], seed: int) -> Cell:
     return trained(scale, stand_in(scale, dataset), "agibi", epsilon, seed)
 
 
-def table1(scale: str, seeds: int) -> Plan:
+def table1(scale: str, seeds: int) -> Reproduction:
     """PATE-FM and ALIBI, matched by accuracy."""
     rows = []
     for key in keys(scale, dict(TABLE1)):
@@ -78,10 +78,10 @@ def table1(scale: str, seeds: int) -> Plan:
     notes = (READING, INTERVAL, SCALE_NOTES[scale], PATE_NOTES[scale], ALIBI_NOTES[scale])
     # ALIBI first: a cell of PATE may take a thousand times as long.
     queue = sorted((cell for row in rows for cell in row.cells), key=lambda cell: cell.method != "alibi")
-    return Plan("table1", scale, "Table 1: PATE-FM and ALIBI", tuple(rows), usual, notes, tuple(queue))
+    return Reproduction("table1", scale, "Table 1: PATE-FM and ALIBI", tuple(rows), usual, notes, tuple(queue))
 
 
-def table_agibi(scale: str, seeds: int) -> Plan:
+def table_agibi(scale: str, seeds: int) -> Reproduction:
     """Laplace against Gaussian noise."""
     rows = []
     for key in keys(scale, dict(AGIBI)):
@@ -94,7 +94,7 @@ def table_agibi(scale: str, seeds: int) -> Plan:
         "were published with its code give 2.4 to 3.3, 1.8 to 3.3 and 0.3 to 1.3."
     )
     notes = (READING, INTERVAL, SCALE_NOTES[scale], said, ALIBI_NOTES[scale])
-    return Plan("table-agibi", scale, "ALIBI and AGIBI", tuple(rows), usual, notes)
+    return Reproduction("table-agibi", scale, "ALIBI and AGIBI", tuple(rows), usual, notes)
 
 
 def nearest_preset(dataset: str, epsilon: float) -> str:
@@ -116,7 +116,7 @@ def _lp(scale: str, method: str, epsilon: float, seed: int) -> Cell:
     )  # fmt: skip
 
 
-def table2(scale: str, seeds: int) -> Plan:
+def table2(scale: str, seeds: int) -> Reproduction:
     """ALIBI and LP-2ST at the same ε."""
     rows = []
     for epsilon in TABLE2["ALIBI"]:
@@ -132,4 +132,4 @@ def table2(scale: str, seeds: int) -> Plan:
         "the rows, then five eighths on all."
     )
     notes = (READING, SCALE_NOTES[scale], said, ALIBI_NOTES[scale])
-    return Plan("table2", scale, "Table 2: ALIBI and LP-2ST", tuple(rows), usual, notes)
+    return Reproduction("table2", scale, "Table 2: ALIBI and LP-2ST", tuple(rows), usual, notes)

@@ -24,7 +24,7 @@ Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Split:
+class RowSplit:
     """Positions in the release: to train on, to choose an epoch by, to report an accuracy from. No row is in two of them."""
 
     train: Rows
@@ -123,7 +123,7 @@ class Job:
         and when that was over, or what it left of the machine's speed, tells how long it took."""
         return self.release.mechanism.trust == "local"
 
-    def split(self) -> Split:
+    def split(self) -> RowSplit:
         """Drawn without looking at anything but the seed."""
         able = np.flatnonzero(self.release.mechanism.judges(self.release.observations))
         others = np.setdiff1d(np.arange(len(self.release)), able, assume_unique=True)
@@ -147,7 +147,7 @@ class Job:
         half = len(held_out) // 2 if self.select == "best" else 0
         if self.select == "best" and half < 2:
             raise InputError("`select='best'` needs at least four rows held out; raise `holdout`.")
-        return Split(np.sort(rest), np.sort(held_out[:half]), np.sort(held_out[half:]))
+        return RowSplit(np.sort(rest), np.sort(held_out[:half]), np.sort(held_out[half:]))
 
     def config(self) -> dict[str, Any]:
         """What makes this run this run: resuming with anything else is refused."""
