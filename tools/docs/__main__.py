@@ -1,13 +1,13 @@
-"""`python -m tools.docs`: write both references."""
+"""`python -m tools.docs`: write both references, and the README's table."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tools.docs import commands, names
+from tools.docs import commands, names, readme
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"docs/reference/cli.md": commands.page, "docs/reference/api.md": names.page}
+PAGES = {"docs/reference/cli.md": commands.page, "docs/reference/api.md": names.page, "README.md": readme.page}
 
 
 def main() -> None:

@@ -44,6 +44,8 @@ SECTIONS = {
     "models": "Models",
     "data": "Features",
     "audit": "Audits",
+    "experiments": "Experiments on bundled data",
+    "selection": "Private selection",
     "pate": "PATE",
     "report": "Reports",
     "reproduce": "The paper's tables",

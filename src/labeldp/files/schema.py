@@ -36,7 +36,7 @@ def decode(cls: type[T], data: Any, of: str = "") -> T:
     if not isinstance(data, Mapping):
         raise SchemaError(f"{of or 'the content'} is not a JSON object.")
     given = {}
-    for name, kind, required in _fields(cls):
+    for name, kind, required in _fields(cls):  # type: ignore[arg-type]
         if name in data:
             given[name] = _decoded(kind, data[name], f"{of}.{name}" if of else name)
         elif required:
