@@ -136,7 +136,7 @@ class Straightforward:
     def __init__(self, images: Any, labels: Any) -> None:
         import torch
 
-        from labeldp.models.wide_resnet import WideResNet
+        from labeldp.models.resnets import WideResNet
 
         torch.manual_seed(0)
         self.model = WideResNet(10, 2)
@@ -188,7 +188,7 @@ def step(turns: int) -> dict[str, Any]:
     import torch
 
     from labeldp.mechanisms import NoPrivacy
-    from labeldp.models.wide_resnet import WideResNet
+    from labeldp.models.resnets import WideResNet
     from labeldp.training.fixmatch import FixMatchTrainer
     from labeldp.training.machine import Machine
     from labeldp.training.recipe import fixmatch_recipe

@@ -98,6 +98,26 @@ def test_torch_is_not_needed_below_it_nor_to_start_what_is_above(name):
     ]
 
 
+def test_no_module_imports_itself_through_others():
+    later = {name: {one for one in modules_at_import(tree) if one != name} for name, tree in MODULES.items()}
+    while leaves := [name for name, needed in later.items() if not needed]:
+        later = {name: needed - set(leaves) for name, needed in later.items() if name not in leaves}
+    assert later == {}
+
+
+def modules_at_import(tree: ast.Module) -> set[str]:
+    """The modules of labeldp that are imported with a module itself; `from package import name` may mean a module of it."""
+    body = ast.Module([node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
+    found = imported(body)
+    named = {
+        f"{node.module}.{one.name}".removeprefix("labeldp.")
+        for node in body.body
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+    }
+    return {one for one in found if not any(other.startswith(f"{one}.") and other in named for other in found)}
+
+
 # Suites that are of no single module, and what they are of.
 SUITES = {
     "cli": "commands as users type them", "docs": "the documents", "examples": "the examples",

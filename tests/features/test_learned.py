@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from labeldp.errors import FileFormatError, InputError
-from labeldp.features.learned import Featurizer, learn_features
+from labeldp.features.frozen import Featurizer, learn_features
 from labeldp.features.neighbours import learn_neighbours
 from labeldp.features.patches import learn_patches
 

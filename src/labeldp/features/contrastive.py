@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.errors import FileFormatError, InputError
-from labeldp.features.learned import check_images
+from labeldp.features.patches import check_images
 from labeldp.files.atomic import place_file
 from labeldp.models.fast import FastNet
 from labeldp.training.machine import choose_dtype, encode

@@ -9,12 +9,15 @@ find K unit vectors d by spherical k-means. A patch's response to entry d, and t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from labeldp.errors import InputError
 
 REGIONS = 3  # a side
 _ALPHA = 0.25
@@ -100,3 +103,17 @@ def _third(length: int) -> Tensor:
     part = torch.arange(length) * REGIONS // length
     inside = (part == torch.arange(REGIONS)[:, None]).float()
     return inside / inside.sum(dim=1, keepdim=True)
+
+
+def check_images(images: npt.NDArray[Any], shape: tuple[int, ...] | None = None) -> None:
+    """Refuse what is not a table of images of bytes (of this shape), and say what it is."""
+    what = f"{images.dtype} of shape {images.shape}" if isinstance(images, np.ndarray) else type(images).__name__
+    if not isinstance(images, np.ndarray) or images.ndim != 4 or images.dtype != np.uint8:
+        raise InputError(
+            f"images are bytes (uint8) of shape (rows, channels, height, width); got {what}. Rows of numbers need no featurizer: "
+            "teachers take them as they are."
+        )
+    if shape is not None and images.shape[1:] != shape:
+        raise InputError(
+            f"these features were learned from images of shape {shape} (channels, height, width); got {images.shape[1:]}."
+        )

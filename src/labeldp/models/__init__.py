@@ -10,8 +10,7 @@ from torch import nn
 from labeldp.errors import InputError
 from labeldp.models.fast import FastNet
 from labeldp.models.heads import MLP, Linear
-from labeldp.models.resnet import ResNet18
-from labeldp.models.wide_resnet import WideResNet
+from labeldp.models.resnets import ResNet18, WideResNet
 
 NAMES = ("fast", "linear", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
 
