@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from labeldp.accounting.journal import sync_folder
 from labeldp.data.published import PUBLISHED, File, data_folder, md5_of
 from labeldp.errors import InputError
-from labeldp.release.place import explain, sync_folder
+from labeldp.release.place import explain
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all if known
 

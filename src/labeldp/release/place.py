@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from labeldp.accounting.journal import sync_folder
 from labeldp.errors import InputError
 
 
@@ -30,16 +31,6 @@ def look_up(path: Path) -> os.stat_result | None:
         return None
     except OSError as error:
         raise explain(path, error, "looked up") from None
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder durable."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def temporary_beside(path: Path) -> Path:

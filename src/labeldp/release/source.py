@@ -16,13 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from labeldp.accounting.book import Fingerprint
+from labeldp.accounting.journal import sync_folder
 from labeldp.accounting.rows import AS_WRITTEN, CANONICAL, RowIds, RowNumbers, Rows
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.hashing import ColumnHasher, Hashes, HashSorter, IdHasher, text_bytes
 from labeldp.release.ids import NO_IDS, NOT_COMPARED, comparable, is_id, plain_ids
-from labeldp.release.place import explain, sync_folder
+from labeldp.release.place import explain
 from labeldp.release.rows import Selection, Span
 from labeldp.release.tables import Table, stated_planting
 

@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from labeldp.accounting.book import DELIVERED
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.statement import broken_promise, published
 from labeldp.errors import VerificationError
 from labeldp.release.core import Description
+from labeldp.release.format import stated_checksum
 
 
 def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
-    """Check the chain; check each release file, and that its head is in the chain. Raises on the first fault."""
+    """Check that the ledger is whole, its copies, each release file, and that its head is in the chain. Raises on the first fault."""
     entries = ledger.verify()
     book = ledger.book()
+    for record in book.releases.values():
+        if record.state == DELIVERED and stated_checksum(ledger.kept(record)) != record.checksum:
+            raise VerificationError(
+                f"the ledger's copy of release {record.number}, {ledger.kept(record)}, is not the file that was released: it was altered."
+            )
     known = {entry.number: entry.hash for entry in entries}
     checked = []
     for path in releases:
