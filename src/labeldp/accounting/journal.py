@@ -142,29 +142,32 @@ class Journal:
                 connection.close()  # rolls back what was not committed
 
     def _locked(self, create: bool) -> sqlite3.Connection:
+        """The file that has the name once the lock is ours: an empty one may be removed, or the ledger replaced, while we wait."""
         while True:
             if create:
                 self._make_file()
             before = self._identity()
-            connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode=rw", timeout=_WAIT_SECONDS, isolation_level=None, uri=True
-            )
-            same = False
             try:
-                connection.text_factory = bytes
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("BEGIN IMMEDIATE")
-                same = before == self._identity()
+                connection = self._opened()
             except sqlite3.Error:
-                if before is None or before == self._identity():
+                if before == self._identity():
                     raise
-            finally:
-                if (
-                    not same
-                ):  # an empty file that somebody else has removed, or a ledger that was replaced while we waited
-                    connection.close()
-            if same:
+                continue
+            if before == self._identity():
                 return connection
+            connection.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        place = f"{self.path.absolute().as_uri()}?mode=rw"
+        connection = sqlite3.connect(place, timeout=_WAIT_SECONDS, isolation_level=None, uri=True)
+        try:
+            connection.text_factory = bytes
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _identity(self) -> tuple[int, int] | None:
         status = _status(self.path)
