@@ -95,8 +95,12 @@ def _told(look, path):
 
 def damage_bytes(rng, content):
     """Flips, overwritten runs, cuts, and pieces of the file in the wrong place."""
+    used = [place for place, byte in enumerate(content) if byte]
     content = bytearray(content)
-    place, length = rng.randrange(len(content)), rng.choice((1, 1, 1, 2, 8, 100, 4096))
+    place, length = (
+        rng.choice(used) if rng.random() < 0.8 else rng.randrange(len(content)),
+        rng.choice((1, 1, 1, 2, 8, 100, 4096)),
+    )
     how = rng.randrange(6)
     if how == 0:
         content[place] ^= 1 << rng.randrange(8)
