@@ -135,13 +135,13 @@ def check_bytes(intact, place, seed, count):
 
 
 def test_bytes(intact, tmp_path):
-    check_bytes(intact, tmp_path / "here", seed=1, count=200)
+    check_bytes(intact, tmp_path / "here", seed=1, count=120)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_bytes_at_length(intact, tmp_path, seed):
-    check_bytes(intact, tmp_path / "here", seed, count=2500)
+    check_bytes(intact, tmp_path / "here", seed, count=1000)
 
 
 def read(path):
@@ -211,13 +211,13 @@ def check_edits(intact, place, seed, count):
 
 
 def test_edits(intact, tmp_path):
-    check_edits(intact, tmp_path / "here", seed=1, count=60)
+    check_edits(intact, tmp_path / "here", seed=1, count=40)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 6))
 def test_edits_at_length(intact, tmp_path, seed):
-    check_edits(intact, tmp_path / "here", seed, count=1000)
+    check_edits(intact, tmp_path / "here", seed, count=400)
 
 
 SCHEMAS = (
