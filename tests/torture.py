@@ -256,14 +256,14 @@ CASES = (
     Case("300,000 shuffled", 300_000, (*SHUFFLED, "--epsilon", "2")),
 )
 # More rows than a shuffle holds in memory: once charged, it deals them to files. Slow, so only now and then.
-BUCKETS = Case("1,200,000 shuffled", 1_200_000, (*SHUFFLED, "--epsilon", "2"), aim=3)
+BUCKETS = Case("1,200,000 shuffled", 1_200_000, (*SHUFFLED, "--epsilon", "2"), aim=2)
 BUCKETS_EVERY = 20
 
-NOTHING, EMPTY, BEGUN, UNCHARGED = "no ledger", "ledger without an entry", "no data set", "data set but no charge"
+NOTHING, EMPTY = "no ledger", "ledger without an entry"
 UNRENAMED, RENAMED, DELIVERED = "published, not renamed", "published, renamed", "delivered"
 # How many steps the same command still has to make from here.
 STEPS_AHEAD = {
-    NOTHING: 6, EMPTY: 5, BEGUN: 4, UNCHARGED: 4, "charged": 3, "complete": 3, UNRENAMED: 1, RENAMED: 1, DELIVERED: 0,
+    NOTHING: 5, EMPTY: 4, "charged": 3, "complete": 3, UNRENAMED: 1, RENAMED: 1, DELIVERED: 0,
 }  # fmt: skip
 ANY_TIME = 0.25  # of the kills strike at any time, the others soon after a step
 LAST_STEP_WEIGHT = 0.3  # compared with the other steps: after it nothing happens any more
@@ -334,11 +334,9 @@ def state_of(entries: Sequence[Entry], scene: Scene) -> str:
     if not entries:
         return EMPTY if scene.ledger.exists() else NOTHING
     last = entries[-1]
-    if last.kind == "ledger":
-        return BEGUN
     if last.kind == "published":
         return RENAMED if any(scene.releases.glob(f"{last.body['release']}[.-]*parquet")) else UNRENAMED
-    return UNCHARGED if last.kind == "data set" else last.kind
+    return last.kind
 
 
 def look(scene: Scene, case: Case, known: Sequence[Path]) -> Seen:

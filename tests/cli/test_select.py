@@ -173,7 +173,7 @@ def test_the_budget_is_kept(desk):
     refused = select(desk, file, "--budget", "3")
     expect_sentence(refused, "costs pure ε = 4", "Nothing was charged")
     assert refused.code == 3
-    assert os.listdir(desk.outs) == []
+    desk.expect_untouched()
     assert select(desk, file, "--budget", "4").code == 0
     released = desk.release(file, "--id", "uid", label="y")
     assert released.code == 3

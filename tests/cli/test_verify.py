@@ -43,24 +43,36 @@ def test_an_untouched_ledger_passes(busy):
     assert verify(busy, busy.out, busy.second).code == 0
 
 
+def shown(desk):
+    return desk.run("ledger", "show", "--ledger", desk.ledger)
+
+
 def test_a_ledger_that_was_rolled_back(busy):
+    """Its folder knows, with or without the files that were handed over."""
     shutil.copy(busy.old, busy.ledger)
-    assert verify(busy).code == 0  # by itself it is whole
-    assert verify(busy, busy.out).code == 0  # and knows what was released before the copy
-    found(verify(busy, busy.out, busy.second), "second", "rolled back")
+    found(verify(busy), "rolled back")
+    found(verify(busy, busy.out), "rolled back")
+    found(shown(busy), "rolled back")
+
+
+def test_the_file_that_was_handed_over_knows_too(busy):
+    """Where the folder was restored with the ledger, nothing beside them does."""
+    alone = busy.folder / "alone.ledger"
+    shutil.copy(busy.old, alone)
+    kept = [path for path in (busy.folder / "owner.ledger.releases").iterdir() if path.name.startswith("3-")]
+    (busy.folder / "alone.ledger.releases").mkdir()
+    shutil.copy(*kept, busy.folder / "alone.ledger.releases")
+    assert verify(busy, busy.out, ledger=alone).code == 0
+    found(verify(busy, busy.second, ledger=alone), "second", "rolled back")
 
 
 def test_a_ledger_that_was_rolled_back_and_used_again(busy):
-    """The files of forgotten releases lie beside it: a new one is made under its own name, or nothing is charged."""
+    """The files of forgotten releases lie beside it: nothing is charged."""
     shutil.copy(busy.old, busy.ledger)
     third = busy.outs / "third"
-    outcome = busy.release(busy.numbered(), "--rows", "150:200", out=third)
-    if outcome.code == 0:
-        assert verify(busy, third).code == 0
-    else:
-        expect_sentence(outcome, "rolled back")
-        assert (busy.charges(), third.exists()) == (1, False)
-    found(verify(busy, busy.second), "second")
+    found(busy.release(busy.numbered(), "--rows", "150:200", out=third), "rolled back")
+    assert not third.exists()
+    assert busy.old.read_bytes() == busy.ledger.read_bytes()
 
 
 def test_an_entry_that_was_altered(busy):
@@ -95,10 +107,58 @@ def test_an_entry_that_was_removed(busy):
     found(verify(busy), "entry 4 ", "altered")
 
 
-def test_the_last_entries_removed(busy):
-    tamper(busy.ledger, "DELETE FROM entries WHERE number > 6")
+@pytest.mark.parametrize("left", [1, 3, 6, 9])
+def test_the_last_entries_removed(busy, left):
+    tamper(busy.ledger, "DELETE FROM entries WHERE number > ?", left)
+    found(verify(busy), "missing from it")
+    found(shown(busy), "missing from it")
+
+
+def test_an_entry_that_no_release_is_named_by_is_missed_too(busy):
+    """The note says how far the ledger had come; it may lag behind, by what a killed process did."""
+    (note,) = (busy.folder / "owner.ledger.releases").glob("head-*")
+    tamper(busy.ledger, "DELETE FROM entries WHERE number > 9")
+    found(verify(busy), note.name, "ends at entry 9")
+    note.rename(note.with_name("head-9-" + hashes(busy.ledger)[9][:16]))
     assert verify(busy).code == 0
-    found(verify(busy, busy.second), "rolled back")
+    note.with_name("head-9-" + hashes(busy.ledger)[9][:16]).rename(note.with_name("head-9-" + "0" * 16))
+    found(verify(busy), "rolled back")
+
+
+def hashes(ledger):
+    with closing(sqlite3.connect(ledger)) as connection:
+        return dict(connection.execute("SELECT number, hash FROM entries").fetchall())
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied"])
+def test_a_ledger_that_is_gone_is_not_begun_anew(busy, how):
+    busy.ledger.unlink()
+    if how == "emptied":
+        busy.ledger.touch()
+    for outcome in (
+        verify(busy),
+        shown(busy),
+        busy.release(busy.numbered(), "--rows", "150:200", out=busy.outs / "third"),
+    ):
+        found(outcome, "is gone", "owner.ledger.releases")
+    assert busy.ledger.exists() == (how == "emptied")
+
+
+def test_a_copy_that_was_altered(busy):
+    """The ledger would hand it out."""
+    copy = next((busy.folder / "owner.ledger.releases").glob("3-*.parquet"))
+    copy.write_bytes(busy.second.read_bytes())
+    found(verify(busy), "release 3", "altered")
+
+
+def test_sqlite_is_asked_too(busy):
+    """Pages that nothing is read from: the entries are all there."""
+    content = bytearray(busy.ledger.read_bytes() + bytes(2 * 4096))
+    content[28:32] = (len(content) // 4096).to_bytes(4, "big")
+    busy.ledger.write_bytes(content)
+    for outcome in (verify(busy), shown(busy)):
+        assert outcome.code == 2
+        expect_sentence(outcome, "damaged", "Put it back from a backup")
 
 
 def test_ids_that_were_altered(desk):

@@ -244,6 +244,7 @@ def test_out_may_not_lie_in_the_ledgers_folder(tmp_path):
 
 def test_an_open_ledger_is_closed_to_others(tmp_path):
     ledger = Ledger(tmp_path / "l")
+    run(ledger)
     ledger.path.chmod(0o644)
     ledger.folder.chmod(0o777)
     Ledger(tmp_path / "l")

@@ -296,7 +296,7 @@ def test_nothing_tells_how_many_runs_there_were_or_holds_a_loser(tmp_path, runs,
         "chosen/.lock", "chosen/config.json", "chosen/metrics.jsonl", "chosen/model.safetensors", "chosen/released.parquet",
         "chosen/selection.json", "chosen/starts.json", "chosen/summary.json", "chosen/trained.parquet", "l.ledger",
         "l.ledger.releases/#.lock",
-        "l.ledger.releases/4-#.parquet", "l.ledger.releases/ids-#.u64", "l.ledger.releases/selection-4.json",
+        "l.ledger.releases/4-#.parquet", "l.ledger.releases/head-7-#", "l.ledger.releases/ids-#.u64", "l.ledger.releases/selection-4.json",
     ]  # fmt: skip
 
 

@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.accounting.cost import MIN_DELTA, Cost
+from labeldp.accounting.fields import Fields
 from labeldp.accounting.journal import Entry
-from labeldp.accounting.rows import RowIds, Rows, heaviest, highest, overlap, rows_from_json
-from labeldp.errors import LedgerError
+from labeldp.accounting.rows import RowIds, RowNumbers, Rows, heaviest, highest, overlap, rows_from_json
+from labeldp.errors import AccountingError, LedgerError
 from labeldp.provenance import day_of
 
 # A release's life; each state is durable before the next step begins.
 CHARGED, COMPLETE, PUBLISHED, DELIVERED = "charged", "complete", "published", "delivered"
 LOST = "lost"  # published, and its file gone: the charge stands, and it is over
 STATES = (CHARGED, COMPLETE, PUBLISHED, DELIVERED, LOST)
+
+_KEY_BYTES = 64  # that a keyed hash takes at most
+_LEAST_DELTA = 1e-300
 
 ORIGINAL = "original"  # the group of ids that needs no name
 
@@ -199,46 +203,98 @@ class Book:
 
 def read(entries: Iterable[Entry], folder: Path) -> Book:
     """Replay the entries, oldest first."""
-    entries = list(entries)
-    try:
-        book = Book(entries[0].body["ledger"], bytes.fromhex(entries[0].body["key"]))
-        for entry in entries[1:]:
-            _apply(book, entry, folder)
-    except (KeyError, IndexError, TypeError, ValueError):
-        raise LedgerError("the ledger holds entries that do not fit together: it was altered.") from None
+    book: Book | None = None
+    for entry in entries:
+        try:
+            if book is None:
+                book = _begun(entry)
+            else:
+                _apply(book, entry, folder)
+        except (KeyError, ValueError, AccountingError):
+            raise LedgerError(
+                f"entry {entry.number} of the ledger is not as labeldp writes it, or does not fit those before: it was altered or damaged."
+            ) from None
+    if book is None:
+        raise LedgerError("the ledger has no entries: it was altered or damaged.")
     return book
 
 
+def _begun(entry: Entry) -> Book:
+    said = Fields(entry.body)
+    key = bytes.fromhex(said.text("key"))
+    if entry.kind != "ledger" or not 0 < len(key) <= _KEY_BYTES:
+        raise ValueError(entry.kind)
+    return Book(said.text("ledger"), key)
+
+
 def _apply(book: Book, entry: Entry, folder: Path) -> None:
-    body = entry.body
+    said = Fields(entry.body)
     if entry.kind in STATES[1:]:
-        release = book.releases[body["release"]]
-        release.state = entry.kind
-        release.checksum = body.get("checksum", release.checksum)
+        _reach(book.releases[said.whole("release")], entry.kind, said)
     elif entry.kind == "data set":
-        caps = Cost.from_json(body["caps"]) if body["caps"] else None
-        ids = rows_from_json(body["ids"], folder) if body.get("ids") else None
-        book.data_sets[body["name"]] = DataSet(
-            body["name"], Fingerprint(**body["fingerprint"]), caps, body["delta"], tuple(body.get("groups", (ORIGINAL,))),
-            ids if isinstance(ids, RowIds) else None, book=book,
-        )  # fmt: skip
+        data_set = _data_set(book, said, folder)
+        if data_set.name in book.data_sets:
+            raise ValueError("name")
+        book.data_sets[data_set.name] = data_set
     elif entry.kind == "budget":
-        data_set = book.data_sets[body["data_set"]]
-        before, data_set.caps, data_set.delta = data_set.caps, Cost.from_json(body["caps"]), body["delta"]
-        if body["raised"]:
+        data_set = book.data_sets[said.text("data_set")]
+        before, data_set.caps, data_set.delta = data_set.caps, Cost.from_json(said.raw("caps")), _delta(said)
+        if said.flag("raised"):
             data_set.raised.append(
-                {"at": day_of(body["at"]), "from": before.to_json() if before else None, "to": body["caps"]}
+                {"at": day_of(said.text("at")), "from": before.to_json() if before else None, "to": said.raw("caps")}
             )
     elif entry.kind == "unprotected":
-        book.data_sets[body["data_set"]].unprotected = body["reason"]
+        book.data_sets[said.text("data_set")].unprotected = said.text("reason")
     elif entry.kind == CHARGED:
-        release = ReleaseRecord(
-            entry.number, entry.hash, body["data_set"], rows_from_json(body["rows"], folder),
-            Cost.from_json(body["cost"]) if body["cost"] else None, body["request"], body["insecure"], day_of(body["at"]),
-        )  # fmt: skip
-        book.releases[entry.number] = release
+        release = _release(entry, said, folder)
         data_set = book.data_sets[release.data_set]
+        book.releases[entry.number] = release
         data_set.releases.append(release)
         data_set.promised = highest(data_set.promised, data_set.caps or Cost())
     else:
         raise ValueError(entry.kind)
+
+
+def _reach(release: ReleaseRecord, state: str, said: Fields) -> None:
+    if (
+        release.reached(state) and state != release.state
+    ):  # a draw that is thrown away may be complete again, and nothing else
+        raise ValueError(state)
+    release.state = state
+    if said.has("checksum") or state == PUBLISHED:
+        release.checksum = said.text("checksum")
+
+
+def _data_set(book: Book, said: Fields, folder: Path) -> DataSet:
+    ids = rows_from_json(said.raw("ids"), folder) if said.has("ids") else None
+    if isinstance(ids, RowNumbers):
+        raise ValueError("ids")
+    return DataSet(
+        said.text("name"), _fingerprint(said.part("fingerprint")), _cost(said, "caps"), _delta(said),
+        said.texts("groups") if said.has("groups") else (ORIGINAL,), ids, book=book,
+    )  # fmt: skip
+
+
+def _fingerprint(said: Fields) -> Fingerprint:
+    written = said.text("written") if said.has("written") else None
+    digest, columns = said.text_or_none("digest"), said.text("columns") if said.has("columns") else None
+    return Fingerprint(said.one_of("by", ("ids", "columns", "name")), said.whole("rows"), digest, columns, written)
+
+
+def _release(entry: Entry, said: Fields, folder: Path) -> ReleaseRecord:
+    said.part("request").part("mechanism").text("name")  # which statements show
+    return ReleaseRecord(
+        entry.number, entry.hash, said.text("data_set"), rows_from_json(said.raw("rows"), folder), _cost(said, "cost"),
+        said.raw("request"), said.text_or_none("insecure"), day_of(said.text("at")),
+    )  # fmt: skip
+
+
+def _cost(said: Fields, name: str) -> Cost | None:
+    return Cost.from_json(said.raw(name)) if said.has(name) else None
+
+
+def _delta(said: Fields) -> float:
+    delta = said.number("delta", most=1.0)
+    if delta and not _LEAST_DELTA < delta < 1:
+        raise ValueError("delta")
+    return delta

@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from decimal import Decimal, localcontext
+from typing import Any
 
+from labeldp.accounting.fields import Fields
 from labeldp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from labeldp.accounting.rounding import CONTEXT, add_up, float_down, float_up, up
 from labeldp.errors import AccountingError, InputError
@@ -18,6 +20,7 @@ MIN_EPSILON = 1e-6  # below, a release carries under 10^-12 nats a row
 MIN_DELTA = 2.0**-40
 # A Gaussian cap sets this share of its ε and of its δ aside for the slack of finite tables.
 SLACK_SHARE = 2.0**-10
+_MOST = 1e300  # of which many still add up to a number
 
 
 def check_epsilon(epsilon: float, name: str = "epsilon") -> float:
@@ -123,9 +126,10 @@ class Cost:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
-    def from_json(cls, data: dict[str, float]) -> Cost:
-        """The inverse of `to_json`."""
-        return cls(**{field.name: float(data[field.name]) for field in fields(cls)})
+    def from_json(cls, data: Any) -> Cost:
+        """The inverse of `to_json`; a ValueError, if it is none."""
+        said = Fields(data, "cost")
+        return cls(**{field.name: said.number(field.name, _MOST) for field in fields(cls)})
 
 
 def _without_slack(delta: float, ratio: float, mass: float) -> float:

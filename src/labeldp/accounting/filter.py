@@ -80,6 +80,7 @@ class Request:
     )
     ids: RowIds | None = None  # all ids of the data set, released now or not
     other_ids: str | None = None  # the group of ids that these are said to be of: other people than equal ids elsewhere
+    ledger: str | None = None  # the one with whose key ids and columns were hashed
 
     def __post_init__(self) -> None:
         check_again(self.again)

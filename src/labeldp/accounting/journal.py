@@ -6,24 +6,32 @@ import hashlib
 import json
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labeldp.errors import LedgerError
+from labeldp.errors import InputError, LedgerError
 
 _APPLICATION = 0x1ABE1D9
 _VERSION = 1
 _WAIT_SECONDS = 120.0
-_SCHEMA = f"""
-CREATE TABLE entries (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL);
-CREATE TRIGGER entries_stay BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER entries_remain BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_VERSION};
-"""
+_TABLE = "CREATE TABLE entries (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL)"
+_TRIGGERS = tuple(
+    f"CREATE TRIGGER {name} BEFORE {what} ON entries BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END"
+    for name, what in (("entries_stay", "UPDATE"), ("entries_remain", "DELETE"))
+)
+_SCHEMA = (_TABLE, *_TRIGGERS, f"PRAGMA application_id = {_APPLICATION}", f"PRAGMA user_version = {_VERSION}")
+# Of a damaged file, SQLite's own message may be no text: Python then fails to decode it.
+_FAULTS = (sqlite3.Error, UnicodeDecodeError)
+
+First = Callable[[], tuple[str, dict[str, Any]]]
+
+
+class UnsureError(LedgerError):
+    """Writing failed, and so did reading back: what was written may be there."""
 
 
 def canonical(data: Any) -> str:
@@ -33,129 +41,254 @@ def canonical(data: Any) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the journal; `hash` covers it and, through the one before, everything earlier."""
+    """One line of the journal; `hash` covers it and, through the one before, everything earlier. `text` is the body as it is written."""
 
     number: int
     kind: str
     body: dict[str, Any]
     hash: str
+    text: str = field(repr=False)
 
 
-def _hash(previous: str, number: int, kind: str, body: str) -> str:
-    return hashlib.sha256(canonical([previous, number, kind, body]).encode()).hexdigest()
+def _hash(previous: str, number: int, kind: str, text: str) -> str:
+    return hashlib.sha256(canonical([previous, number, kind, text]).encode()).hexdigest()
+
+
+def _following(previous: Entry | None, kind: str, body: dict[str, Any]) -> Entry:
+    number = previous.number + 1 if previous else 1
+    text = canonical(body)
+    try:
+        return Entry(number, kind, body, _hash(previous.hash if previous else "", number, kind, text), text)
+    except UnicodeEncodeError:
+        raise InputError("a name has half a character in it (a lone surrogate), which no file can hold.") from None
 
 
 class Journal:
     """A file of entries. Every use opens its own connection, so threads and forked processes are safe."""
 
-    def __init__(self, path: Path, first: Callable[[], tuple[str, dict[str, Any]]] | None = None) -> None:
-        """Open the journal; where there is none, begin one with `first()` (None: an error)."""
-        self.path = path
-        try:
-            is_folder, exists = path.is_dir(), path.exists()
-        except OSError as error:
-            raise LedgerError(f"the ledger {path} cannot be looked up: {error.strerror}.") from None
-        if is_folder:
+    def __init__(self, path: Path, first: First | None = None) -> None:
+        """Open the journal. Where there is none, it begins with `first()` and the first entry that is appended (None: an error)."""
+        self.path, self._first = path, first
+        self._beginning: Entry | None = None
+        status = _status(path)
+        if status is not None and stat.S_ISDIR(status.st_mode):
             raise LedgerError(f"the ledger {path} is a directory; name a file.")
-        if first is None and not exists:
-            raise LedgerError(f"there is no ledger at {path}.")
-        if first is not None:
-            self._create(first)
-        else:
+        if self.begun():
             self.entries()
+        elif first is None:
+            raise LedgerError(f"there is no ledger at {path}.")
 
-    def _create(self, first: Callable[[], tuple[str, dict[str, Any]]]) -> None:
+    def begun(self) -> bool:
+        """Whether there is a file with anything in it."""
+        return is_begun(self.path)
+
+    def entries(self) -> list[Entry]:
+        """All entries, oldest first, their hashes unchecked. Of a journal that is not begun, the one that it would begin with."""
+        if not self.begun():
+            return [self._its_beginning()]
+        try:
+            with self._connection() as connection:
+                return self._read(connection) or [self._its_beginning()]
+        except _FAULTS as error:
+            raise self._unusable(error) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Read all entries and append more as one step; nobody else writes in between.
+
+        Where SQLite fails, the file is asked whether they are there: a commit may fail after it was made.
+        """
+        transaction: Transaction | None = None
+        try:
+            with self._connection(create=self._first is not None) as connection:
+                entries = self._read(connection)
+                transaction = Transaction(connection, entries or [self._its_beginning()], begun=bool(entries))
+                yield transaction
+                if transaction.added:
+                    connection.execute("COMMIT")
+        except _FAULTS as error:
+            fault = self._unusable(error)
+            if transaction is None or not transaction.added or not self._has(transaction.added[-1], fault):
+                raise fault from None
+
+    def _has(self, entry: Entry, fault: LedgerError) -> bool:
+        """Whether an entry whose writing failed is there nevertheless."""
+        try:
+            return entry in self.entries()
+        except LedgerError:
+            raise UnsureError(f"{fault} It cannot be read back, and may hold what was being written.") from None
+
+    @contextmanager
+    def _connection(self, create: bool = False) -> Iterator[sqlite3.Connection]:
+        """One transaction that holds the write lock from its start; durable once it is committed, else it never was."""
+        connection = self._locked(create)
+        try:
+            yield connection
+        finally:
+            try:
+                if create:
+                    self._remove_if_empty(connection)
+            finally:
+                connection.close()  # rolls back what was not committed
+
+    def _locked(self, create: bool) -> sqlite3.Connection:
+        """The file that has the name once the lock is ours: an empty one may be removed, or the ledger replaced, while we wait."""
+        while True:
+            if create:
+                self._make_file()
+            before = self._identity()
+            try:
+                connection = self._opened()
+            except sqlite3.Error:
+                if before == self._identity():
+                    raise
+                continue
+            if before == self._identity():
+                return connection
+            connection.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        place = f"{self.path.absolute().as_uri()}?mode=rw"
+        connection = sqlite3.connect(place, timeout=_WAIT_SECONDS, isolation_level=None, uri=True)
+        try:
+            connection.text_factory = bytes
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _identity(self) -> tuple[int, int] | None:
+        status = _status(self.path)
+        return None if status is None else (status.st_dev, status.st_ino)
+
+    def _make_file(self) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # the owner's file from its first moment
         except OSError as error:
             raise LedgerError(f"the ledger {self.path} cannot be opened: {error.strerror}.") from None
-        with self._connection() as connection:
-            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-                for statement in _statements(_SCHEMA):
-                    connection.execute(statement)
-                kind, body = first()
-                Transaction(connection, []).append(kind, body)
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that holds the write lock from its start; committed durably, or not at all."""
-        try:
-            connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
-        except sqlite3.Error as error:
-            raise LedgerError(f"the ledger {self.path} cannot be opened: {error}.") from None
-        try:
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.execute("BEGIN IMMEDIATE")
-            self._check_kind(connection)
-            yield connection
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise LedgerError(f"the ledger {self.path} cannot be used: {error}.") from None
-        finally:
-            connection.close()  # rolls back what was not committed
+    def _remove_if_empty(self, connection: sqlite3.Connection) -> None:
+        """What was not begun leaves no file. Removed under the lock: whoever waits for it looks whether the file is still the same."""
+        with suppress(*_FAULTS, OSError, LedgerError):
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            if not self.begun():
+                connection.execute("BEGIN IMMEDIATE")
+                if not self.begun():
+                    self.path.unlink()
 
-    def _check_kind(self, connection: sqlite3.Connection) -> None:
+    def _read(self, connection: sqlite3.Connection) -> list[Entry]:
+        """All entries; none of a database that nobody has written to yet."""
+        if not self._is_journal(connection):
+            return []
+        return [self._entry(*row) for row in connection.execute(
+            "SELECT number, kind, body, hash, typeof(kind) || typeof(body) || typeof(hash) FROM entries ORDER BY number"
+        ).fetchall()]  # fmt: skip
+
+    def _entry(self, number: int, kind: Any, body: Any, hash_: Any, types: bytes) -> Entry:
+        try:
+            if types != b"text" * 3:
+                raise ValueError(types)
+            text = body.decode()
+            content = json.loads(text)
+            if not isinstance(content, dict) or canonical(content) != text:
+                raise ValueError(text)
+            return Entry(number, kind.decode(), content, hash_.decode(), text)
+        except (ValueError, RecursionError):
+            raise LedgerError(
+                f"entry {number} of the ledger {self.path} is not as labeldp writes it: it was altered or damaged."
+            ) from None
+
+    def _is_journal(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file has entries at all; refused, if it is something else, or SQLite finds it damaged."""
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and application != _APPLICATION:
+        parts = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        if not parts and not application and self._first is not None:
+            return False
+        if application != _APPLICATION:
             raise LedgerError(f"{self.path} is a database, but not a labeldp ledger.")
-        if tables and version > _VERSION:
+        if version > _VERSION:
             raise LedgerError(f"the ledger {self.path} was made by a newer labeldp (version {version}); update.")
+        written = {sql for _, name, sql in parts if not (isinstance(name, bytes) and name.startswith(b"sqlite_"))}
+        if version < _VERSION or _TABLE.encode() not in written or not written <= {s.encode() for s in _SCHEMA}:
+            raise self._damaged("its tables are not those of a ledger")
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != b"ok":
+            raise self._damaged(f"SQLite finds: {_printable(found.decode(errors='replace'))}")
+        return True
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """Read all entries and append more as one step; nobody else writes in between."""
-        with self._connection() as connection:
-            yield Transaction(connection, _read(connection))
+    def _damaged(self, how: str) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.path} is damaged ({how}). Put it back from a backup, together with its folder."
+        )
 
-    def entries(self) -> list[Entry]:
-        """All entries, oldest first, their hashes unchecked."""
-        with self._connection() as connection:
-            return _read(connection)
+    def _unusable(self, error: Exception) -> LedgerError:
+        said = _printable(str(error)) if isinstance(error, sqlite3.Error) else "it is damaged"
+        return LedgerError(f"the ledger {self.path} cannot be used: {said}.")
+
+    def _its_beginning(self) -> Entry:
+        if self._first is None:
+            raise LedgerError(f"there is no ledger at {self.path}.")
+        if self._beginning is None:
+            self._beginning = _following(None, *self._first())
+        return self._beginning
 
 
 class Transaction:
     """What a holder of the journal's write lock sees and may add."""
 
-    def __init__(self, connection: sqlite3.Connection, entries: list[Entry]) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, entries: list[Entry], begun: bool) -> None:
+        self._connection, self._begun = connection, begun
         self.entries = entries
+        self.added: list[Entry] = []
 
     def append(self, kind: str, body: dict[str, Any]) -> Entry:
         """Add an entry; it exists once the transaction is committed."""
-        previous = self.entries[-1] if self.entries else None
-        number = previous.number + 1 if previous else 1
-        text = canonical(body)
-        entry = Entry(number, kind, body, _hash(previous.hash if previous else "", number, kind, text))
-        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (number, kind, text, entry.hash))
+        entry = _following(self.entries[-1], kind, body)
+        self.added.append(entry)
+        if not self._begun:
+            for statement in _SCHEMA:
+                self._connection.execute(statement)
+            self._insert(self.entries[0])
+            self._begun = True
+        self._insert(entry)
         self.entries.append(entry)
         return entry
+
+    def _insert(self, entry: Entry) -> None:
+        values = entry.number, entry.kind, entry.text, entry.hash
+        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", values)
+
+
+def is_begun(path: Path) -> bool:
+    """Whether there is a file with anything in it."""
+    status = _status(path)
+    return status is not None and status.st_size > 0
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be looked up: {error.strerror}.") from None
 
 
 def broken_at(entries: list[Entry]) -> int | None:
     """The number of the first entry that does not follow from the one before, if any."""
     previous = ""
     for position, entry in enumerate(entries, start=1):
-        if entry.number != position or entry.hash != _hash(previous, entry.number, entry.kind, canonical(entry.body)):
+        if entry.number != position or entry.hash != _hash(previous, entry.number, entry.kind, entry.text):
             return position
         previous = entry.hash
     return None
 
 
-def _read(connection: sqlite3.Connection) -> list[Entry]:
-    rows = connection.execute("SELECT number, kind, body, hash FROM entries ORDER BY number").fetchall()
-    try:
-        return [Entry(number, kind, json.loads(body), hash_) for number, kind, body, hash_ in rows]
-    except ValueError:
-        raise LedgerError("the ledger holds an entry that is not JSON: it was altered.") from None
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.strip().splitlines():
-        statement += line + "\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+def _printable(text: str) -> str:
+    """In one line."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost
+from labeldp.accounting.fields import Fields
 from labeldp.errors import LedgerError
-from labeldp.files.ids import CANONICAL
+from labeldp.files.ids import AS_WRITTEN, CANONICAL
 
 _BLOCK = 1 << 20
 
@@ -45,7 +49,7 @@ class RowIds:
 
     count: int
     digest: str
-    folder: Path
+    folder: Path = field(compare=False)
     form: str | None = field(default=None, compare=False)
     other: str | None = field(default=None, compare=False)
 
@@ -57,18 +61,28 @@ class RowIds:
         form = {} if self.form is None else {"form": self.form, "other": self.other}
         return {"by": "id", "count": self.count, "digest": self.digest, **form}
 
+    def files(self) -> tuple[str, ...]:
+        """Their names."""
+        hashes = f"ids-{self.digest}.u64"
+        return (hashes,) if self.other is None else (hashes, f"ids-{self.other}.pairs")
+
     def hashes(self) -> Keys:
         """The sorted hashes, mapped from the file."""
-        hashes = _mapped(self.folder / f"ids-{self.digest}.u64", self.digest)
+        path = self.folder / self.files()[0]
+        hashes = _mapped(path, self.digest)
         if len(hashes) != self.count:
-            raise LedgerError(f"{self.folder / f'ids-{self.digest}.u64'}, which belongs to the ledger, was altered.")
+            raise _altered(path)
         return hashes
 
     def pairs(self) -> Keys:
         """[hash, hash in the other form] of the ids that differ in them, sorted."""
         if self.other is None:
             return np.zeros((0, 2), dtype=np.uint64)
-        return _mapped(self.folder / f"ids-{self.other}.pairs", self.other).reshape(-1, 2)
+        path = self.folder / self.files()[1]
+        pairs = _mapped(path, self.other)
+        if len(pairs) % 2:
+            raise _altered(path)
+        return pairs.reshape(-1, 2)
 
     def in_other_form(self, block: Keys) -> Keys:
         """These hashes, each in the other form."""
@@ -86,11 +100,30 @@ class RowIds:
 Rows: TypeAlias = RowNumbers | RowIds
 
 
-def rows_from_json(data: dict[str, Any], folder: Path) -> Rows:
-    """The inverse of `to_json`."""
-    if data["by"] == "number":
-        return RowNumbers(data["start"], data["stop"])
-    return RowIds(data["count"], data["digest"], folder, data.get("form"), data.get("other"))
+def rows_from_json(data: Any, folder: Path) -> Rows:
+    """The inverse of `to_json`; a ValueError, if it is none."""
+    said = Fields(data)
+    if said.one_of("by", ("number", "id")) == "number":
+        start = said.whole("start")
+        return RowNumbers(start, said.whole("stop", least=start + 1))
+    other = said.text("other") if said.has("other") else None
+    form = said.one_of("form", (CANONICAL, AS_WRITTEN)) if said.has("form") else None
+    for name in (said.text("digest"), other or ""):
+        if not re.fullmatch("[0-9a-f]*", name):  # it is a part of a file's name
+            raise ValueError("digest")
+    return RowIds(said.whole("count", least=1), said.text("digest"), folder, form, other)
+
+
+def moved_into(folder: Path, rows: Rows | None) -> list[Path]:
+    """Move the files of these rows, if they have any that are elsewhere, into the folder that the ledger will read them from."""
+    moved: list[Path] = []
+    if not isinstance(rows, RowIds) or rows.folder == folder:
+        return moved
+    for name in rows.files():
+        with suppress(FileNotFoundError):  # moved before, as that of the same rows
+            os.replace(rows.folder / name, folder / name)
+            moved.append(folder / name)
+    return moved
 
 
 def highest(a: Cost, b: Cost) -> Cost:
@@ -186,6 +219,10 @@ def _mapped(path: Path, digest: str) -> Keys:
     stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
     if _whole.get((path, digest)) != stamp:
         if hashlib.sha256(hashes.data).hexdigest()[:32] != digest:
-            raise LedgerError(f"{path}, which belongs to the ledger, was altered.")
+            raise _altered(path)
         _whole[path, digest] = stamp
     return hashes
+
+
+def _altered(path: Path) -> LedgerError:
+    return LedgerError(f"{path}, which belongs to the ledger, was altered.")

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from labeldp.accounting.book import ReleaseRecord
 from labeldp.accounting.filter import check_again
 from labeldp.accounting.journal import canonical
-from labeldp.accounting.ledger import Ledger, default_ledger_path
+from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.rows import RowIds, overlap
 from labeldp.audit.canaries import Canaries
 from labeldp.entropy import Entropy, SecureEntropy
@@ -223,10 +223,7 @@ def _drawn(asked: dict[str, Any], labels: list[PrivateLabels], entropy: Entropy,
 def _refuse_released(
     source: Source, data_set: str, span: tuple[int, int], ledger: Path | None, other_ids: str | None
 ) -> None:
-    path = ledger or default_ledger_path()
-    if look_up(path) is None:
-        return
-    before = released_before(Ledger(path, other_ids=other_ids, create=False), source, data_set, span)
+    before = released_before(Ledger(ledger, other_ids=other_ids), source, data_set, span)
     if before is not None:
         raise AlreadyReleasedError(
             f"some of these rows were released before (data set {before.data_set!r}, made on {before.made}), without these canaries, and a "
@@ -238,6 +235,8 @@ def _refuse_released(
 def released_before(ledger: Ledger, source: Source, data_set: str, span: tuple[int, int]) -> ReleaseRecord | None:
     """A release that some of these rows were in, under whatever name; None if they are new to the ledger."""
     book = ledger.book()
+    if not book.releases:
+        return None
     groups = book.groups() if ledger.other_ids is None else (ledger.other_ids,)
     groups = book.data_sets[data_set].groups if data_set in book.data_sets else groups
     with ledger.lock(data_set) as scratch:  # the hashes of ids are for comparing only: they do not stay

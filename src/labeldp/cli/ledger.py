@@ -66,7 +66,7 @@ def verify(
     ledger: LedgerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the chain of hashes and, with --releases FILES, that the ledger was not rolled back behind them."""
+    """Check that the ledger is whole, that nothing in its folder is newer, and, with --releases FILES, that they are not."""
     from labeldp.accounting.ledger import Ledger
     from labeldp.release.verify import verify as run
 
@@ -75,7 +75,8 @@ def verify(
         print_json(result)
         return
     typer.echo(
-        f"{result['ledger']}: {result['entries']} entries, each follows from the one before; copies of all releases are there."
+        f"{result['ledger']}: {result['entries']} entries, each follows from the one before, and none that its folder knows of is missing; "
+        "copies of all releases are there."
     )
     for name, text in result["published"].items():
         typer.echo(f"{name}: {text}")

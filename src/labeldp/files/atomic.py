@@ -32,16 +32,6 @@ def look_up(path: Path) -> os.stat_result | None:
         raise explain(path, error, "looked up") from None
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder durable."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def temporary_beside(path: Path) -> Path:
     """A fresh name in the same folder, short whatever the file is called."""
     return path.with_name(f".labeldp-{secrets.token_hex(8)}.tmp")
@@ -189,3 +179,13 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name in this folder durable."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

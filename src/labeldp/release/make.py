@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from labeldp.accounting.book import COMPLETE, DELIVERED, LOST, PUBLISHED, DataSet, ReleaseRecord
 from labeldp.accounting.filter import Request, check_name
-from labeldp.accounting.ledger import Ledger
+from labeldp.accounting.ledger import BegunMeanwhileError, Ledger
 from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError, InputError, LedgerError, LostReleaseError, UnfinishedError
 from labeldp.files.atomic import (
@@ -107,36 +107,35 @@ def make_release(
     if out is not None:
         _check_out(out, ledger)
     with ledger.lock(data_set) as scratch, _temporary(out, scratch) as out_temporary:
-        _check_not_rolled_back(ledger)
         if stamp is not None and stamp != source.stamp():
             raise InputError("the label file changed while its release was being prepared. Nothing was charged.")
         stamp = source.stamp()
-        survey = source.survey(
-            ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected,
-            progress=lambda rows: progress("checking", rows, source.length),
-        )  # fmt: skip
         delivered = _stated(out) if out is not None else None
-        request = request_for(
-            source,
-            mechanism,
-            survey,
-            data_set,
-            entropy,
-            again,
-            shuffle,
-            delivered,
-            about,
-            known_by,
-            asked,
-            ledger.other_ids,
-        )
-        check_statable(source, mechanism, survey, data_set, shuffle)
-        earlier = _look(ledger, request)
+
+        def charged() -> tuple[Survey, ReleaseRecord | None, ReleaseRecord]:
+            """What is there to release, the earlier release that it repeats or resumes, if it does, and the one that is charged."""
+            book = ledger.book()
+            survey = source.survey(
+                book.key, folder=scratch, scratch=scratch, selected=selected,
+                progress=lambda rows: progress("checking", rows, source.length),
+            )  # fmt: skip
+            request = request_for(
+                source, mechanism, survey, data_set, entropy, again, shuffle, delivered, about, known_by, asked, ledger.other_ids,
+                book.ledger,
+            )  # fmt: skip
+            check_statable(source, mechanism, survey, data_set, shuffle)
+            earlier = _look(ledger, request)
+            done = earlier is not None and earlier.reached(PUBLISHED)
+            if out is not None and os.path.lexists(out) and not (earlier and done and delivered == earlier.checksum):
+                raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
+            _reserve_room(0 if done else _size(survey, mechanism), scratch, out_temporary, shuffle)
+            return survey, earlier, ledger.charge(request)
+
+        try:
+            survey, earlier, record = charged()
+        except BegunMeanwhileError:  # the ledger has another key than the one that ids were hashed with
+            survey, earlier, record = charged()
         done = earlier is not None and earlier.reached(PUBLISHED)
-        if out is not None and os.path.lexists(out) and not (earlier and done and delivered == earlier.checksum):
-            raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
-        _reserve_room(0 if done else _size(survey, mechanism), scratch, out_temporary, shuffle)
-        record = ledger.charge(request)
         try:
             book = ledger.book()
             made = Made(
@@ -181,10 +180,11 @@ def check_release(
     check_requirements()
     check_name(data_set)
     with ledger.lock(data_set) as scratch:
-        survey = source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch, selected=selected)
+        book = ledger.book()
+        survey = source.survey(book.key, folder=scratch, scratch=scratch, selected=selected)
         request = request_for(
-            source, mechanism, survey, data_set, entropy, again, False, None, other_ids=ledger.other_ids
-        )
+            source, mechanism, survey, data_set, entropy, again, False, None, other_ids=ledger.other_ids, ledger=book.ledger,
+        )  # fmt: skip
         check_statable(source, mechanism, survey, data_set, False)
         ledger.look(request)
 
@@ -245,24 +245,13 @@ def _look(ledger: Ledger, request: Request) -> ReleaseRecord | None:
 
 def _reserve_room(size: int, scratch: Path, out_temporary: Path | None, shuffle: bool) -> None:
     """Claim the room that the release, its copy, and the buckets of a shuffle will take."""
-    reserve(scratch / "release", size)
-    if out_temporary is not None:
-        reserve(out_temporary, size)
+    for path in (scratch / "release", out_temporary):
+        if path is not None:
+            path.unlink(missing_ok=True)
+            reserve(path, size)
     if shuffle:
         reserve(scratch / "room", size)
         (scratch / "room").unlink()
-
-
-def _check_not_rolled_back(ledger: Ledger) -> None:
-    """A release in the ledger's folder that the ledger does not know: an old copy was put back, and spending is missing."""
-    there = list(ledger.folder.glob("*.parquet"))  # first these: others may be released meanwhile
-    known = {ledger.kept(release) for release in ledger.book().releases.values()}
-    for path in there:
-        if path not in known:
-            raise LedgerError(
-                f"{path} was released through {ledger.path}, which does not know it: the ledger was rolled back to an old "
-                "copy, and what was spent since is missing from it. Put the newer copy back. Nothing was charged."
-            )
 
 
 def _size(survey: Survey, mechanism: Mechanism) -> int:

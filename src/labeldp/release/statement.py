@@ -19,7 +19,7 @@ from labeldp.release.source import Source, Survey
 def request_for(
     source: Source, mechanism: Mechanism, survey: Survey, data_set: str, entropy: Entropy, again: str | None, shuffle: bool,
     delivered: str | None, about: dict[str, Any] | None = None, known_by: dict[str, Any] | None = None, asked: float = 0.0,
-    other_ids: str | None = None,
+    other_ids: str | None = None, ledger: str | None = None,
 ) -> Request:  # fmt: skip
     """What the ledger is asked for; a request with the same details is the same request."""
     insecure = None if entropy.secure else "the noise comes from a known seed"
@@ -38,12 +38,12 @@ def request_for(
     if isinstance(mechanism, NoPrivacy):
         return Request(
             data_set, survey.fingerprint, survey.rows, None, details, insecure, again, delivered=delivered,
-            ids=survey.ids, other_ids=other_ids,
+            ids=survey.ids, other_ids=other_ids, ledger=ledger,
         )  # fmt: skip
     cost, delta = mechanism.certificate(), mechanism.guarantee().delta
     return Request(
         data_set, survey.fingerprint, survey.rows, cost, details, insecure, again, delta, delivered, 0.0 if cost.gaussian else asked,
-        survey.ids, other_ids,
+        survey.ids, other_ids, ledger,
     )  # fmt: skip
 
 

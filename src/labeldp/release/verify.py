@@ -6,16 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from labeldp.accounting.book import DELIVERED
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.statement import broken_promise, published
 from labeldp.errors import VerificationError
 from labeldp.release.core import Description
+from labeldp.release.format import stated_checksum
 
 
 def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
-    """Check the chain; check each release file, and that its head is in the chain. Raises on the first fault."""
+    """Check that the ledger is whole, its copies, each release file, and that its head is in the chain. Raises on the first fault."""
     entries = ledger.verify()
     book = ledger.book()
+    for record in book.releases.values():
+        if record.state == DELIVERED and stated_checksum(ledger.kept(record)) != record.checksum:
+            raise VerificationError(
+                f"the ledger's copy of release {record.number}, {ledger.kept(record)}, is not the file that was released: it was altered."
+            )
     known = {entry.number: entry.hash for entry in entries}
     checked = []
     for path in releases:
@@ -34,8 +41,8 @@ def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
             raise VerificationError(
                 f"entry {stated['entry']} of {ledger.path} is not the one that {path} was released as: rewritten."
             )
-        record = book.releases.get(stated["entry"])
-        if record is None or record.checksum != release.checksum:
+        recorded = book.releases.get(stated["entry"])
+        if recorded is None or recorded.checksum != release.checksum:
             raise VerificationError(f"{path} is not the file that {ledger.path} recorded as release {stated['entry']}.")
         checked.append({"file": str(path), "entry": stated["entry"], "checksum": release.checksum})
     for data_set in book.data_sets.values():

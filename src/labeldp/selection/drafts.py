@@ -136,7 +136,7 @@ class PrivateSelection:
         """Whatever can be known to fail without looking at a label fails now."""
         mechanism = self.mechanism
         with ledger.lock(data_set) as scratch:
-            self.source.survey(ledger.book().key, folder=ledger.folder, scratch=scratch)
+            self.source.survey(ledger.book().key, folder=scratch, scratch=scratch)
         labels, values = self._joined()
         self._dealt(len(labels))
         for number in range(len(mechanism.parts)):
