@@ -45,7 +45,7 @@ def _field(kind: Kind, one: Field, honest: dict[str, Claims], place: Path, every
         for name, read in kind.readers.items():
             seen.add(_read(kind, one, name, read, honest[name], outcome))
         path.write_bytes(before)
-    return next(word for word in ("refused", "weaker", "by its account", "unused") if word in seen)
+    return next(word for word in ("by its account", "refused", "weaker", "unused") if word in seen)
 
 
 def _read(kind: Kind, one: Field, name: str, read: Reader, honest: Claims, outcome: Outcome) -> str:

@@ -89,13 +89,13 @@ def audited(*arguments: str, account: bool = False) -> Reader:
         shutil.rmtree("kept", ignore_errors=True)
         found = said("audit", *arguments, "--out", "kept")
         kept = json.loads(Path("kept/audit.json").read_text(encoding="utf-8"))
-        given = account or any("as its file says" in warning for warning in found["warnings"])
+        reference = account or any("as its file says" in warning for warning in found["warnings"])
         return {
             "low": Claim("least", found["epsilon_low"], account),
             "confidence": Claim("least", found["confidence"]),
-            "certificate": Claim("most", found["certificate"], given),
+            "certificate": Claim("most", found["certificate"], account or found["given"] is not None),
             "assumption": Claim("warning", not found["assumption"].startswith("none")),
-            "owner only": Claim("warning", kept["owner_only"] is not None, given),
+            "owner only": Claim("warning", kept["owner_only"] is not None, reference),
         }
 
     return read
@@ -105,17 +105,17 @@ def audited(*arguments: str, account: bool = False) -> Reader:
 
 
 def reported(*folders: str, html: bool = False) -> Reader:
+    """Each run by its name: alone, and then as it stands beside the others."""
+
     def read() -> Claims:
-        report = Report.of([Path(folder) for folder in folders])
-        claims: Claims = {}
-        for number, (run, found) in enumerate(zip(report.runs, report.to_json()["runs"], strict=True)):
-            for name, claim in run_claims(found).items():
-                claims[f"{number}.{name}"] = claim
+        alone = [claim for folder in folders for claim in reported(folder)().items()] if len(folders) > 1 else []
+        report, claims = Report.of([Path(folder) for folder in folders]), dict(alone)
+        for run, found in zip(report.runs, report.to_json()["runs"], strict=True):
             ledger = None if run.ledger is None else json.dumps(run.ledger["data_sets"])
-            claims[f"{number}.ledger"] = Claim("text", ledger)
             cap = View.of(run, 1).cap
-            promised = None if cap is None else cap["text"]
-            claims[f"{number}.promise"] = Claim("text", promised, account=cap is not None and "promised" in cap["when"])
+            promise = Claim("text", cap and cap["text"], account=cap is not None and "promised" in cap["when"])
+            more = {"ledger": Claim("text", ledger), "promise": promise}
+            claims |= {f"{run.name}: {name}": claim for name, claim in (run_claims(found) | more).items()}
         json.dumps(report.to_json(), allow_nan=False)
         if html:
             assert "by its own account" in report.html() or not any(run.measured or run.accuracies for run in report.runs)
@@ -149,7 +149,7 @@ def run_claims(found: dict[str, Any]) -> Claims:
 def predicted(folder: str) -> Reader:
     def read() -> Claims:
         found = RunFolder(Path(folder)).promise()
-        account = "account" in found
+        account = "given" in found
         insecure = Claim("warning", found["insecure"] is not None, account)
         return {**certificate_claims(found["certificate"], account), "insecure": insecure}
 
@@ -175,7 +175,7 @@ def trained_again() -> Claims:
         **certificate_claims(found["certificate"], False),
         "insecure": Claim("warning", found["insecure"] is not None),
         "trust": Claim("trust", found["trust"]),
-        "accuracy": Claim("within", found["interval_95"], "given" in found),
+        "accuracy": Claim("within", found.get("interval_95"), "given" in found),
     }
 
 
@@ -251,7 +251,11 @@ KINDS = (
     Kind("release, insecure", _parquet("weak.parquet"), {"inspect": inspected("weak.parquet")}, _WORD),
     Kind("public prior", _parquet("scores.parquet"), {"release": released_with("scores.parquet")}),
     Kind("scores", _parquet("scores.parquet"), {"audit": audited(*AUDIT)}),
-    Kind("reference", _parquet("other.parquet"), {"audit": audited(*AUDIT, "--reference", "other.parquet")}),
+    Kind(
+        "scores of another model",
+        _parquet("other.parquet"),
+        {"audit": audited("other.parquet", *AUDIT[1:]), "reference": audited(*AUDIT, "--reference", "other.parquet")},
+    ),
     Kind(
         "canaries", lambda place: npz_file(place, "canaries.npz"), {"audit": audited(*AUDIT, account=True)}
     ),

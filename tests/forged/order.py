@@ -48,6 +48,8 @@ def _says_more(before: Claim | None, now: Claim) -> bool:
     if now.kind == "least":
         return bool(now.value > before.value)
     if now.kind == "within":
+        if len(now.value) != 2 or not all(isinstance(end, (int, float)) for end in now.value):
+            return True
         return bool(now.value[0] > before.value[0] or now.value[1] < before.value[1])
     if now.kind == "trust":
         return (before.value, now.value) != ("local", "central") and before.value != now.value
