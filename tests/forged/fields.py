@@ -28,13 +28,13 @@ class Field:
 
     file: str
     name: str
-    forged: Callable[[bool], Contents]  # everything, or what the fixed rule takes
+    forged: Callable[[int], Contents]  # so many, where there are many
 
 
 def whole(place: Path, file: str) -> Iterator[Field]:
     """The file itself: gone, empty, cut short."""
     content = (place / file).read_bytes()
-    yield Field(file, "(file)", lambda everything: [None, b"", content[: len(content) // 2]])
+    yield Field(file, "(file)", lambda most: [None, b"", content[: len(content) // 2]])
 
 
 def json_file(place: Path, file: str, words: tuple[str, ...] = ()) -> Iterator[Field]:
@@ -55,8 +55,8 @@ def _walked(
 ) -> Iterator[Field]:
     for path in places(data):
 
-        def forged(everything: bool, path: tuple[Any, ...] = path) -> Contents:
-            values = forgeries(data, path, (*WORDS, *words), everything)
+        def forged(most: int, path: tuple[Any, ...] = path) -> Contents:
+            values = forgeries(data, path, (*WORDS, *words), most)
             return (write(replaced(data, path, value)) for value in values)
 
         yield Field(file, prefix + name_of(path), forged)
@@ -81,7 +81,7 @@ def parquet_file(place: Path, file: str, key: bytes, words: tuple[str, ...] = ()
     yield from _walked(file, data, write, words)
     for number, name in enumerate(table.column_names[:8]):
 
-        def columns(everything: bool, number: int = number, name: str = name) -> Contents:
+        def columns(most: int, number: int = number, name: str = name) -> Contents:
             column = table.column(name).combine_chunks()
             rows = len(column)
             moved = column.take(pa.array([*range(1, rows), 0]))
@@ -90,7 +90,7 @@ def parquet_file(place: Path, file: str, key: bytes, words: tuple[str, ...] = ()
             return (write(data, table.set_column(number, field, other)) for other in (column[::-1], moved, same))
 
         yield Field(file, f"column {name}", columns)
-    yield Field(file, "(rows)", lambda everything: (write(data, table.slice(0, n)) for n in (0, 1, table.num_rows // 2)))
+    yield Field(file, "(rows)", lambda most: (write(data, table.slice(0, n)) for n in (0, 1, table.num_rows // 2)))
 
 
 def _checksum(header: Any, table: Any) -> bytes:
@@ -102,7 +102,9 @@ def _checksum(header: Any, table: Any) -> bytes:
         observations = table.column("observation").combine_chunks()
         if pa.types.is_fixed_size_binary(observations.type):
             width = observations.type.byte_width
-            flat = np.frombuffer(observations.buffers()[1], np.uint8, len(observations) * width, observations.offset * width)
+            flat = np.frombuffer(
+                observations.buffers()[1], np.uint8, len(observations) * width, observations.offset * width
+            )
         else:
             flat = observations.to_numpy(zero_copy_only=False)
         checksum.add(None if header.get("ids") is None else ids, flat)
@@ -124,7 +126,7 @@ def npz_file(place: Path, file: str, words: tuple[str, ...] = ()) -> Iterator[Fi
 
     for name in arrays:
 
-        def forged(everything: bool, name: str = name) -> Contents:
+        def forged(most: int, name: str = name) -> Contents:
             others = {key: value for key, value in arrays.items() if key != name}
             yield write(others)
             for value in _arrays(arrays[name], words):
@@ -138,7 +140,7 @@ def npy_file(place: Path, file: str) -> Iterator[Field]:
     yield from whole(place, file)
     array = np.load(place / file, allow_pickle=False)
 
-    def forged(everything: bool) -> Contents:
+    def forged(most: int) -> Contents:
         for value in _arrays(array, ()):
             out = io.BytesIO()
             np.save(out, value)
@@ -176,18 +178,20 @@ def safetensors_file(place: Path, file: str) -> Iterator[Field]:
     for name in about:
         values = ("0", "1000000", "-1", "x", "1e9")
 
-        def counts(everything: bool, name: str = name, values: tuple[str, ...] = values) -> Contents:
+        def counts(most: int, name: str = name, values: tuple[str, ...] = values) -> Contents:
             return (save(tensors, {**about, name: value}) for value in values)
 
         yield Field(file, name, counts)
     for name in tensors:
 
-        def forged(everything: bool, name: str = name) -> Contents:
+        def forged(most: int, name: str = name) -> Contents:
             others = {key: value for key, value in tensors.items() if key != name}
             yield save(others, about)
-            for value in (np.zeros_like(tensors[name]), np.full_like(tensors[name], np.nan), tensors[name].reshape(-1)[:1]):
+            for value in (
+                np.zeros_like(tensors[name]),
+                np.full(tensors[name].shape, np.nan),
+                tensors[name].reshape(-1)[:1],
+            ):
                 yield save({**others, name: np.ascontiguousarray(value)}, about)
 
         yield Field(file, name, forged)
-
-

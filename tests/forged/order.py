@@ -54,4 +54,3 @@ def _says_more(before: Claim | None, now: Claim) -> bool:
     if now.kind == "trust":
         return (before.value, now.value) != ("local", "central") and before.value != now.value
     return bool(before.value != now.value)
-

@@ -1,5 +1,6 @@
-"""Nothing that another party wrote strengthens a statement: every field of every file, forged. `python -m tests.forged` prints the table."""
+"""Nothing that another party wrote strengthens a statement: every field forged. `python -m tests.forged` prints the table."""
 
+import contextlib
 import shutil
 
 import pytest
@@ -39,15 +40,18 @@ def world(honest, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_no_field_makes_a_statement_stronger(kind, world):
-    found = forged(kind, world, everything=False)
+    """A sample of the fields by a fixed rule, each with two values; the next test has all."""
+    found = forged(kind, world, most=2, step=5 if kind.name == "public prior" else max(1, FIELDS[kind.name] // 12))
     assert found.faults == []
     assert found.fields >= FIELDS[kind.name]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_nor_does_any_value_in_it(kind, world):
-    assert forged(kind, world, everything=True).faults == []
+def test_all_fields_with_five_values_each(kind, world):
+    found = forged(kind, world, most=5)
+    assert found.faults == []
+    assert sum(found.counts.values()) == found.fields
 
 
 def test_the_order_of_statements():
@@ -64,28 +68,27 @@ def test_the_order_of_statements():
 
 
 def forgery(world, file, name):
-    """The first two forgeries of a release's field: dropped, and null."""
+    """All forgeries of a release's field."""
     field = next(field for field in parquet_file(world, file, b"labeldp") if field.name == name)
-    return list(field.forged(False))[:2]
+    return list(field.forged(1000))
 
 
-@pytest.mark.parametrize(("file", "name"), [("second.parquet", "public_prior"), ("weak.parquet", "insecure")])
-def test_a_header_that_lost_its_warning_is_damage(world, file, name):
-    dropped, null = forgery(world, file, name)
-    (world / file).write_bytes(dropped)
-    with pytest.raises(FileFormatError):
-        Release.load(world / file)
-    (world / file).write_bytes(null)
-    if name == "public_prior":
-        with pytest.raises(FileFormatError, match="what is behind it"):
-            Release.load(world / file)
+def test_a_prior_aware_release_that_lost_its_origin_is_damage(world):
+    for content in forgery(world, "second.parquet", "public_prior"):
+        (world / "second.parquet").write_bytes(content)
+        with pytest.raises(FileFormatError):
+            Release.load(world / "second.parquet")
 
 
 def test_a_promise_below_what_was_paid_is_none(world):
-    field = next(f for f in parquet_file(world, "first.parquet", b"labeldp") if f.name == "budget.publishable.epsilon")
-    (world / "first.parquet").write_bytes(list(field.forged(False))[2])  # half of it
-    with pytest.raises(FileFormatError, match="promises less"):
-        Release.load(world / "first.parquet")
+    paid = Release.load(world / "first.parquet").guarantee.epsilon
+    accepted = []
+    for content in forgery(world, "first.parquet", "budget.publishable.epsilon"):
+        (world / "first.parquet").write_bytes(content)
+        with contextlib.suppress(FileFormatError):
+            accepted.append(Release.load(world / "first.parquet").header["budget"]["publishable"]["epsilon"])
+    assert accepted
+    assert min(accepted) >= paid * (1 - 1e-9)
 
 
 def test_what_is_behind_a_prior_counts_where_it_is_not_named():

@@ -66,11 +66,18 @@ def cheats(value: Any, words: tuple[str, ...]) -> list[Any]:
     return [0.001, 1, *words, False]
 
 
-def forgeries(data: Any, path: Path, words: tuple[str, ...], everything: bool) -> list[Any]:
-    """What to put in a place. Not `everything`: a cheat and any one, by a fixed rule."""
-    likely = cheats(at(data, path), words)
-    if everything:
-        return [DROPPED, None, *likely, *_ODD]
-    every = [DROPPED, None, *likely, *_ODD]
-    turn = zlib.crc32(repr(path).encode())
-    return [likely[turn % len(likely)] if likely else None, every[turn // 64 % len(every)]]
+def forgeries(data: Any, path: Path, words: tuple[str, ...], most: int) -> list[Any]:
+    """What to put in a place: at most so many, by a fixed rule that begins with a cheat."""
+    likely, turn = cheats(at(data, path), words), zlib.crc32(repr(path).encode())
+    first = likely[turn % len(likely) :] + likely[: turn % len(likely)] if likely else []
+    turn = turn // 64 % len(_ODD)
+    return [
+        *first[:1],
+        DROPPED,
+        *first[1:2],
+        *_ODD[turn : turn + 1],
+        None,
+        *first[2:],
+        *_ODD[:turn],
+        *_ODD[turn + 1 :],
+    ][:most]

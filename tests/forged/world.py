@@ -15,7 +15,6 @@ import typer
 
 from labeldp.cli import app
 
-
 COMMAND = typer.main.get_command(app)
 
 
@@ -67,7 +66,9 @@ def build(place: Path) -> Path:
     (place / "x.csv").write_text(
         "id,u,v\n" + "".join(f"r{i},{i % 3 + draw.random():.4f},{draw.random():.4f}\n" for i in range(960))
     )
-    (place / "t.csv").write_text("id,y,u,w\n" + "".join(f"r{i},{classes[i % 3]},{i % 5},{'pq'[i % 2]}\n" for i in range(60)))
+    (place / "t.csv").write_text(
+        "id,y,u,w\n" + "".join(f"r{i},{classes[i % 3]},{i % 5},{'pq'[i % 2]}\n" for i in range(60))
+    )
     (place / "c.json").write_text('{"epochs": [1, 2]}')
     with inside(place):
         for command in COMMANDS.strip().splitlines():

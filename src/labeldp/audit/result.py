@@ -14,7 +14,9 @@ from labeldp.audit.headline import Bound, Headline, Stated
 from labeldp.mechanisms import Guarantee
 from labeldp.wording import downward, upward
 
-THROUGH_THIS = "that the model saw these labels through this release alone; what its file says of that, nobody can check"
+THROUGH_THIS = (
+    "that the model saw these labels through this release alone; what its file says of that, nobody can check"
+)
 PAPER = "independence of the canaries' guesses, and a normal mean; thresholds and sign not paid for: no proven bound"
 
 
@@ -50,9 +52,9 @@ class Look:
 class AuditResult:
     """With the stated confidence, no mechanism of a smaller ε (at this δ) would have let this many guesses be right.
 
-    `given` is what the comparison takes for granted. `shared_by` bounds share the doubt, 1 − confidence; None for the paper's interval, which is no bound. `certificate` is the proven ε
-    of the release, for comparison. At 95% one audit in twenty is above it by chance; one far above it, or a second one with fresh
-    canaries, has found a defect.
+    `given` is what the comparison takes for granted. `shared_by` bounds share the doubt, 1 − confidence; None for the paper's interval,
+    which is no bound. `certificate` is the proven ε of the release, for comparison. At 95% one audit in twenty is above it by chance; one
+    far above it, or a second one with fresh canaries, has found a defect.
     """
 
     epsilon_low: float

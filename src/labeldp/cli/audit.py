@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from labeldp.release import Release
 
 _BOUND = "Bound"
-_REFERENCE = (
-    "the reference saw labels through release {}… alone, as its file says. If it saw any other way, this result is for you alone."
-)
+_REFERENCE = "the reference saw labels through release {}… alone, as its file says. If it saw any other way, this result is for you alone."
 
 
 def command(
@@ -189,7 +187,8 @@ def _audited(
         raise InputError("--id is the id column of --features.")
     scores = read_scores(path, canaries, logits=logits)
     attacks: list[Attack] = [ModelAttack(scores.values)]
-    private_reference, notes = False, ()
+    private_reference = False
+    notes: tuple[str, ...] = ()
     if reference is not None:
         other = read_scores(reference, canaries, logits=logits)
         private_reference = (

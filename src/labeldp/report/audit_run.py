@@ -12,7 +12,6 @@ from labeldp.release.joint import join_releases
 from labeldp.report.files import find_releases, read_json, read_starts, text
 from labeldp.report.runs import Measured, Run, each_measured, who_sees
 
-
 THROUGH_THIS = "that the model saw these labels through this release alone, which no file can show"
 
 

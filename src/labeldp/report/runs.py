@@ -15,7 +15,6 @@ from labeldp.audit.thresholds import MOST_LOOKS
 from labeldp.evaluation import accuracy_parts
 from labeldp.release.core import Release
 
-
 # What a page says of numbers that these files state and nothing here can check: they may be somebody else's.
 FOUND_BY_RUN = "by its own account: that the run found what its files say"
 COUNTED_BY_AUDIT = "by its own account: that the audit counted what its file says, and that it is the only one"

@@ -110,7 +110,9 @@ def _cap(run: Run) -> dict[str, Any] | None:
         budget = run.ledger["data_sets"][0]
         promised = budget["publishable"]
         return None if promised is None else {**promised, "when": "by the ledger", "text": promise_text(budget)}
-    newest = max(_of_its_data(run), key=lambda r: (str(r.header["made"])[:10], r.header["ledger"]["entry"]), default=None)
+    newest = max(
+        _of_its_data(run), key=lambda r: (str(r.header["made"])[:10], r.header["ledger"]["entry"]), default=None
+    )
     budget = newest.header["budget"] if newest is not None else {"publishable": None}
     promised = budget["publishable"]
     if newest is None or promised is None or run.insecure is not None:
@@ -121,7 +123,10 @@ def _cap(run: Run) -> dict[str, Any] | None:
 
 def _of_its_data(run: Run) -> list[Release]:
     """The releases of the data set that was trained on, by the ledger that released it: others promise nothing of it."""
-    first = next((release for one in run.trained_on or run.made_from for release in run.releases if release.checksum == one), None)
+    first = next(
+        (release for one in run.trained_on or run.made_from for release in run.releases if release.checksum == one),
+        None,
+    )
     if first is None:
         return []
     same = (first.header["ledger"]["id"], first.data_set)

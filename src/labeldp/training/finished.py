@@ -46,7 +46,11 @@ def open_run(folder: Path, machine: Machine | None = None, model: str | None = N
             f"this run's model is {name}, which is code: name it yourself if you trust it (`model={name!r}`)."
         )
     device, dtype = (machine or Machine()).chosen(images=len(shape) == 3)
-    trainer = Trainer(models.build(name, shape, classes), recipe, device, dtype)
+    built = models.build(name, shape, classes)
+    try:
+        trainer = Trainer(built, recipe, device, dtype)
+    except (ValueError, TypeError):
+        raise InputError(f"{folder} has a recipe that no training can have: its config.json is damaged.") from None
     trainer.load(run.final)
     return trainer, config
 

@@ -109,9 +109,7 @@ class RunFolder:
     def read(self, name: str) -> dict[str, Any]:
         """A JSON file that `write` wrote."""
         try:
-            data: dict[str, Any] = json.loads(
-                (self.path / name).read_text(encoding="utf-8"), parse_constant=_no_number
-            )
+            data: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"), parse_constant=_no_number)
             if not isinstance(data, dict):
                 raise ValueError
         except (OSError, ValueError, RecursionError):

@@ -23,7 +23,17 @@ from labeldp.training.trainer import Steps, Trainer
 Progress = Callable[[dict[str, Any]], None]
 PublicTest = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 MOST_CLASSES = 200  # of a confusion matrix
-_SUMMED_UP = {"accuracy_estimated", "interval_95", "rows_judged", "mechanism", "train_flop", "seconds", "dtype", "device", "epochs"}
+_SUMMED_UP = {
+    "accuracy_estimated",
+    "interval_95",
+    "rows_judged",
+    "mechanism",
+    "train_flop",
+    "seconds",
+    "dtype",
+    "device",
+    "epochs",
+}
 
 
 def train(
@@ -107,8 +117,10 @@ def finished_before(run: RunFolder, job: Job, summary: dict[str, Any]) -> dict[s
         raise InputError(
             f"{run.path} states another certificate than its release proves: its summary.json was altered. Choose another `out`."
         )
-    if not _SUMMED_UP <= set(summary):
-        raise InputError(f"{run.path / 'summary.json'} is damaged: it says nothing of {min(_SUMMED_UP - set(summary))}.")
+    if not set(summary) >= _SUMMED_UP:
+        raise InputError(
+            f"{run.path / 'summary.json'} is damaged: it says nothing of {min(_SUMMED_UP - set(summary))}."
+        )
     return summary
 
 
