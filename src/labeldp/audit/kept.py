@@ -122,6 +122,10 @@ class KeptAudit:
                 raise ValueError
             names = ("owner_only", "release", "trained_on", "model", "planted", "data_set", "start")
             kept = cls(data["audit"], violins, *(data[name] for name in names))
+            if kept.owner_only is None and kept.result["method"] == "paper":
+                raise ValueError  # the paper's attack looks at true labels, whatever the file says
+            if not isinstance(kept.start, dict):
+                raise ValueError
             return replace(kept, parts=parts, replaced=replaced)
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise InputError(f"{folder / FILE} is missing, damaged, or of another version of labeldp.") from None

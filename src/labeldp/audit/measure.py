@@ -18,7 +18,7 @@ from labeldp.audit.headline import CONFIDENCE, Bound
 from labeldp.audit.paper import FEW, FewCanariesWarning, few_canaries, paper_interval
 from labeldp.audit.places import places_in_release
 from labeldp.audit.planted_here import check_planted_here
-from labeldp.audit.result import PAPER, AuditResult
+from labeldp.audit.result import PAPER, THROUGH_THIS, AuditResult
 from labeldp.audit.scores import by_row_number, checked_probabilities
 from labeldp.audit.thresholds import Bonferroni, ThresholdStrategy
 from labeldp.errors import AccountingError, InputError
@@ -91,6 +91,7 @@ def audit(
         canaries=len(canaries),
         candidates=canaries.candidates.shape[1],
         warnings=notes,
+        given=THROUGH_THIS if release is not None and len(tried) > 1 else None,
         compared=None if table is None else canary_comparisons(table, canaries, where),
     )
 

@@ -14,6 +14,9 @@ from labeldp.audit.headline import Bound, Headline, Stated
 from labeldp.mechanisms import Guarantee
 from labeldp.wording import downward, upward
 
+THROUGH_THIS = (
+    "that the model saw these labels through this release alone; what its file says of that, nobody can check"
+)
 PAPER = "independence of the canaries' guesses, and a normal mean; thresholds and sign not paid for: no proven bound"
 
 
@@ -49,9 +52,9 @@ class Look:
 class AuditResult:
     """With the stated confidence, no mechanism of a smaller ε (at this δ) would have let this many guesses be right.
 
-    `shared_by` bounds share the doubt, 1 − confidence; None for the paper's interval, which is no bound. `certificate` is the proven ε
-    of the release, for comparison. At 95% one audit in twenty is above it by chance; one far above it, or a second one with fresh
-    canaries, has found a defect.
+    `given` is what the comparison takes for granted. `shared_by` bounds share the doubt, 1 − confidence; None for the paper's interval,
+    which is no bound. `certificate` is the proven ε of the release, for comparison. At 95% one audit in twenty is above it by chance; one
+    far above it, or a second one with fresh canaries, has found a defect.
     """
 
     epsilon_low: float
@@ -71,6 +74,7 @@ class AuditResult:
     looks: tuple[Look, ...] = ()
     certificate: float | None = None
     warnings: tuple[str, ...] = ()
+    given: str | None = None
     compared: Comparisons | None = field(default=None, repr=False, compare=False)  # for violins; not part of the JSON
 
     @classmethod
@@ -83,6 +87,7 @@ class AuditResult:
         canaries: int,
         candidates: int,
         warnings: Sequence[str] = (),
+        given: str | None = None,
         compared: Comparisons | None = None,
     ) -> AuditResult:
         """What these attacks prove together, at the δ of the statement that they stand beside (of ε = ∞, where nothing is promised)."""
@@ -106,6 +111,7 @@ class AuditResult:
             looks=looks,
             certificate=_finite(statement.epsilon),
             warnings=tuple(warnings),
+            given=given,
             compared=compared,
         )
 
@@ -113,7 +119,12 @@ class AuditResult:
         """One result an attack, by its name. The doubt is shared as before: all of them hold together."""
         same = ("epsilon_low", "guesses", "correct", "abstained", "attack", "threshold")
         return {
-            look.attack: replace(self, looks=(look,), **{name: getattr(look, name) for name in same})
+            look.attack: replace(
+                self,
+                looks=(look,),
+                given=None if look.attack == "release" else self.given,
+                **{name: getattr(look, name) for name in same},
+            )
             for look in self.looks
         }
 
@@ -145,9 +156,9 @@ class AuditResult:
             lines.append(f"each attack: {each} ({shares})")
         if self.certificate is not None:
             above = f", WHICH IS LESS: chance does that in {percent(1 - self.confidence)} of audits; if fresh canaries do it too, report it"
-            lines.append(
-                f"certificate ε ≤ {upward(self.certificate)}" + (above if self.epsilon_low > self.certificate else "")
-            )
+            given = f", given {self.given}" if self.given else ""
+            less = above if self.epsilon_low > self.certificate else ""
+            lines.append(f"certificate ε ≤ {upward(self.certificate)}{less}{given}")
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
     def plot(self, path: str | Path) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from labeldp.release import Release
 
 _BOUND = "Bound"
+_REFERENCE = "the reference saw labels through release {}… alone, as its file says. If it saw any other way, this result is for you alone."
 
 
 def command(
@@ -187,11 +188,14 @@ def _audited(
     scores = read_scores(path, canaries, logits=logits)
     attacks: list[Attack] = [ModelAttack(scores.values)]
     private_reference = False
+    notes: tuple[str, ...] = ()
     if reference is not None:
         other = read_scores(reference, canaries, logits=logits)
         private_reference = (
             other.release is None and not public_reference
         )  # nothing says that it saw released labels only
+        if other.release is not None and not public_reference:
+            notes = (_REFERENCE.format(other.release[:12]),)
         attacks.append(CalibratedAttack(scores.values, scores.beside(other)))
     if features is not None:
         attacks.append(NeighbourAttack(scores.values, scores.features(read_features(features, id_column))))
@@ -202,6 +206,7 @@ def _audited(
         scores.values, canaries, places=scores.places, release=loaded, attacks=attacks, delta=delta, confidence=confidence, method=method,
         from_release=None if trained_on is None or loaded is None else trained_on == loaded.checksum,
     )  # fmt: skip
+    result = replace(result, warnings=(*result.warnings, *notes))
     model = scores.model if run is None else model_digest(run)
     known = canaries.true is not None or private_reference
     return Found(result, loaded, trained_on, model, known, in_release(loaded, canaries))

@@ -25,6 +25,8 @@ from labeldp.cli.options import (
 from labeldp.cli.output import print_facts, print_json, warn
 from labeldp.errors import InputError
 
+NOT_TRAINED_ON = "that the model saw none of these rows' labels, as its run directory says"
+
 ModelOption = Annotated[
     str | None,
     typer.Option(
@@ -58,7 +60,7 @@ def predict(
         raise InputError("--features is missing.")
     if out.suffix not in (".npy", ".parquet"):
         raise InputError(f"probabilities are written as Parquet or .npy; name --out so, not {out.name}.")
-    config = RunFolder(folder).config()
+    config = RunFolder(folder).trained_as()
     names = config["label_names"] or [str(number) for number in range(config["num_classes"])]
     promise, named = RunFolder(folder).promise(), id_column is not None or features.is_dir()
 
@@ -117,7 +119,7 @@ def evaluate(
         raise InputError("--features is missing.")
     loaded = Release.load(release)
     read = read_features(features, id_column, image_size)
-    read = replace(read, values=read.ordered(RunFolder(folder).config().get("columns", ())))
+    read = replace(read, values=read.ordered(RunFolder(folder).trained_as().get("columns", ())))
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         estimate = run(folder, loaded, join(loaded, read), Machine(device), model=model, other_rows=other_rows)
@@ -128,11 +130,12 @@ def evaluate(
         print_json(
             {
                 **estimate_json(estimate),
+                "given": NOT_TRAINED_ON,
                 "insecure": loaded.insecure,
                 "warnings": [str(doubt.message) for doubt in doubts],
             }
         )
         return
-    typer.echo(f"accuracy {estimate}; {estimate.rows:,} rows")
+    typer.echo(f"accuracy {estimate}; {estimate.rows:,} rows; given {NOT_TRAINED_ON}")
     if loaded.insecure:
         print_facts([("INSECURE", loaded.insecure)])

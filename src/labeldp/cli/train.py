@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from labeldp.experiments.experiment import Planting
     from labeldp.training.recipe import Recipe
 
+_FOUND_BEFORE = "by its own account: it was finished before, and its accuracy is what its summary.json says"
+
 
 def command(
     out: Annotated[Path, typer.Option("--out", help="The run directory; an interrupted run there is resumed.", readable=False)],
@@ -147,6 +149,7 @@ def command(
 
     for count in (epochs, stage_epochs):
         make_recipe(model or "fast", epochs=count)  # what cannot be is refused before anything is released or written
+    found_before = (out / "summary.json").exists()
     with joined() as world, Progress("preparing", shown=world.first) as shown:
         note = _noting(out) if tensorboard and world.first else None
 
@@ -215,6 +218,8 @@ def command(
         summary = audit_run(out, job)
         for warning in dict.fromkeys(w for found in summary["audit"].values() for w in found["warnings"]):
             warn(warning)
+    if found_before:
+        summary = {**summary, "given": _FOUND_BEFORE}
     if json:
         print_json(summary)
     else:
@@ -330,6 +335,8 @@ def _facts(out: Path, summary: dict[str, Any]) -> list[tuple[str, str]]:
         from labeldp.audit.result import one_line
 
         facts += [(f"audit: {who}", one_line(found)) for who, found in summary["audit"].items()]
+    if "given" in summary:
+        facts.append(("given", summary["given"]))
     if summary["insecure"]:
         facts.append(("INSECURE", summary["insecure"]))
     return facts

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from labeldp.evaluation.accuracy import AccuracyEstimate
 
 
+NO_FILE_SHOWS = "that its owner ran this mechanism, and how the noise was drawn: no file can show it"
+
+
 class Description:
     """What a release file says of itself, found to be true of its rows; these are not kept.
 
@@ -119,6 +122,7 @@ class Description:
             "budget": self.header["budget"],
             "ledger": self.header["ledger"],
             "checksum": self.checksum,
+            "given": NO_FILE_SHOWS,
         }
 
     def __repr__(self) -> str:

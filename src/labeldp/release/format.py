@@ -23,7 +23,7 @@ from labeldp.errors import FileFormatError, InputError
 from labeldp.files.atomic import look_up
 from labeldp.files.hashing import text_parts
 from labeldp.files.ids import AS_WRITTEN, CANONICAL, is_plain_id
-from labeldp.mechanisms import Mechanism, mechanism_from_json
+from labeldp.mechanisms import Mechanism, NoPrivacy, PriorAware, mechanism_from_json
 from labeldp.release.origin import PriorOrigin
 
 FORMAT = 1
@@ -209,9 +209,23 @@ def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechan
     if not is_header(header):
         raise FileFormatError(f"{path} has a damaged description.")
     try:
-        return header, mechanism_from_json(header["mechanism"])
+        mechanism = mechanism_from_json(header["mechanism"])
     except InputError as error:
         raise FileFormatError(f"{path} describes a mechanism that cannot be: {error}") from None
+    if isinstance(mechanism, PriorAware) and header.get("public_prior") is None:
+        raise FileFormatError(f"{path} was released with a public prior, and does not say what is behind it.")
+    if _promises_too_much(header["budget"], mechanism):
+        raise FileFormatError(f"{path} promises less of all releases of its data set than this one alone has cost.")
+    return header, mechanism
+
+
+def _promises_too_much(budget: dict[str, Any], mechanism: Mechanism) -> bool:
+    """What an owner promises of all releases together is at least what this one paid (where that is one number)."""
+    if isinstance(mechanism, NoPrivacy):
+        return False
+    paid = mechanism.guarantee()
+    promises = [budget[name] for name in ("publishable", "publishable_if_same") if budget.get(name) is not None]
+    return not paid.delta and any(promise["epsilon"] < paid.epsilon * (1 - 1e-9) for promise in promises)
 
 
 def is_header(header: Any) -> bool:
@@ -238,7 +252,7 @@ def is_header(header: Any) -> bool:
 
     names, ids, budget, ledger = (header.get(key) for key in ("label_names", "ids", "budget", "ledger"))
     return (
-        {"ids", "label_names"} <= set(header)
+        {"ids", "label_names", "insecure"} <= set(header)
         and all(isinstance(header.get(key), int) and header[key] >= 0 for key in ("rows", "first_row"))
         and all(text(header.get(key)) for key in ("data_set", "made", "trust", "adjacency", "labeldp"))
         and all(text_or_null(header.get(key)) for key in ("insecure", "label"))

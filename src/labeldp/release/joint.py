@@ -65,7 +65,7 @@ def _check_same_kind(first: Release, other: Release) -> None:
             "these releases come from different ledgers, so nobody can see whether the same people paid in both; they are not joined."
         )
     for name in ("data_set", "label", "label_names", "ids"):
-        one, another = (release.header[name] for release in (first, other))
+        one, another = (release.header.get(name) for release in (first, other))
         if name == "ids":
             one, another = (ids and ids["column"] for ids in (one, another))
         if one != another:

@@ -113,7 +113,7 @@ def with_origins(own: Guarantee, origins: Iterable[PriorOrigin], parts: Sequence
         for origin in sorted(origins, key=lambda one: (one.epsilon, one.same_rows))
     }
     for releases, origin in counted.items():
-        if releases <= set(parts):
+        if releases and releases <= set(parts):  # what is behind must be named to be among them
             continue
         # Of the parts, all that had been released by then is counted in what is behind; one more is the release with this prior.
         if origin.same_rows or len(set(parts) - set(origin.before)) > 1:

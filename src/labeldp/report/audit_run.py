@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.audit.kept import KeptAudit
+from labeldp.errors import InputError
+from labeldp.release.core import Release
 from labeldp.release.joint import join_releases
 from labeldp.report.files import find_releases, read_json, read_starts, text
 from labeldp.report.runs import Measured, Run, each_measured, who_sees
+
+THROUGH_THIS = "that the model saw these labels through this release alone, which no file can show"
 
 
 def read_kept(folder: Path, owner: bool) -> Run:
@@ -23,6 +27,8 @@ def read_kept(folder: Path, owner: bool) -> Run:
     here = {release.checksum: release for release in releases}
     looked_at = join_releases([here[one] for one in parts]) if parts and all(one in here for one in parts) else None
     hidden = kept.owner_only is not None and not owner
+    if looked_at is not None and text(kept.data_set) != looked_at.data_set:
+        raise InputError(f"{folder} names another data set than its release: its audit.json was altered.")
     notes = (
         [f"The audit in {folder.name} is left out: {kept.owner_only}. --owner shows it, on a page for the owner."]
         if hidden
@@ -30,7 +36,7 @@ def read_kept(folder: Path, owner: bool) -> Run:
     )
     return Run(
         name=folder.resolve().name, kind="audit", data_set=text(kept.data_set),
-        certificate=looked_at.certificate() if looked_at is not None and not stranger else None,
+        certificate=_beside(looked_at, kept) if looked_at is not None and not stranger else None,
         trust=looked_at.mechanism.trust if looked_at is not None else None, insecure=looked_at.insecure if looked_at is not None else None,
         mechanism=looked_at.mechanism.name if looked_at is not None else None, made_from=behind, checked=looked_at is not None,
         model=text(kept.model), canaries=None if kept.planted is None else int(kept.planted),
@@ -39,6 +45,16 @@ def read_kept(folder: Path, owner: bool) -> Run:
         says_not_of_what=kept.model is None and not behind, violins=None if hidden else kept.violins,
         starts=(kept.start,), releases=tuple(releases), notes=(*notes, *(() if hidden else kept.result["warnings"])),
     )  # fmt: skip
+
+
+def _beside(release: Release, kept: KeptAudit) -> dict[str, Any]:
+    """The certificate that the bounds stand beside. It is the release's; that it is the model's too, nobody can see."""
+    certificate = release.certificate()
+    attacks = {look["attack"] for look in kept.result["looks"] or [kept.result]}
+    of_a_model = attacks != {"release"} or kept.model is not None or kept.violins is not None
+    if not of_a_model or certificate["epsilon"] is None:
+        return certificate
+    return {**certificate, "given": " and ".join(filter(None, (certificate.get("given"), THROUGH_THIS)))}
 
 
 def read_repeated(folder: Path, summary: dict[str, Any]) -> Run:

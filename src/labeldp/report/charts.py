@@ -186,6 +186,7 @@ def _marks(run: Run, accuracy: Accuracy) -> str:
     """What keeps a point from being compared with the others as it is."""
     marks = ["no ε"] if not run.epsilon else []
     marks += ["δ"] if run.certificate is not None and run.certificate["delta"] else []
+    marks += ["not checked"] if run.epsilon and not run.checked else []
     marks += ["est."] if accuracy.how == "estimated" else []
     return f" ({', '.join(marks)})" if marks else ""
 

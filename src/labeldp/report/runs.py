@@ -15,6 +15,10 @@ from labeldp.audit.thresholds import MOST_LOOKS
 from labeldp.evaluation.accuracy import accuracy_parts
 from labeldp.release.core import Release
 
+# What a page says of numbers that these files state and nothing here can check: they may be somebody else's.
+FOUND_BY_RUN = "by its own account: that the run found what its files say"
+COUNTED_BY_AUDIT = "by its own account: that the audit counted what its file says, and that it is the only one"
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -44,6 +48,7 @@ class Accuracy:
             "unbiased": self.unbiased,
             "interval_95": None if self.low is None else [self.low, self.high],
             "how": self.how,
+            "given": FOUND_BY_RUN,
         }
 
 
@@ -118,7 +123,7 @@ class Measured:
     def to_json(self, headline: Headline | None) -> dict[str, Any]:
         """What the page says of it, and how many bounds share the confidence."""
         shared_by = headline.shared_by if headline is not None and self.stated is not None else None
-        return {"who": self.who, **self.result, "shared_by": shared_by, "apart": self.apart}
+        return {"who": self.who, **self.result, "shared_by": shared_by, "apart": self.apart, "given": COUNTED_BY_AUDIT}
 
 
 def each_measured(result: dict[str, Any], words: Callable[[str], str]) -> Iterator[Measured]:
@@ -251,4 +256,5 @@ class Run:
             "shared_by": self.headline.shared_by,
             "who": self.strongest.who,
             "assumption": self.strongest.result["assumption"],
+            "given": COUNTED_BY_AUDIT,
         }

@@ -110,13 +110,27 @@ def _cap(run: Run) -> dict[str, Any] | None:
         budget = run.ledger["data_sets"][0]
         promised = budget["publishable"]
         return None if promised is None else {**promised, "when": "by the ledger", "text": promise_text(budget)}
-    newest = max(run.releases, key=lambda r: (str(r.header["made"])[:10], r.header["ledger"]["entry"]), default=None)
+    newest = max(
+        _of_its_data(run), key=lambda r: (str(r.header["made"])[:10], r.header["ledger"]["entry"]), default=None
+    )
     budget = newest.header["budget"] if newest is not None else {"publishable": None}
     promised = budget["publishable"]
     if newest is None or promised is None or run.insecure is not None:
         return None
     when = f"as promised on {str(newest.header['made'])[:10]}"
     return {**promised, "when": when, "text": promise_text(budget)}
+
+
+def _of_its_data(run: Run) -> list[Release]:
+    """The releases of the data set that was trained on, by the ledger that released it: others promise nothing of it."""
+    first = next(
+        (release for one in run.trained_on or run.made_from for release in run.releases if release.checksum == one),
+        None,
+    )
+    if first is None:
+        return []
+    same = (first.header["ledger"]["id"], first.data_set)
+    return [release for release in run.releases if (release.header["ledger"]["id"], release.data_set) == same]
 
 
 def _matrix(run: Run) -> tuple[tuple[str, tuple[dict[str, Any], ...]], ...]:
@@ -181,7 +195,7 @@ def _start(said: dict[str, Any]) -> dict[str, Any]:
     except (KeyError, TypeError):
         machine = "machine unknown"
     return {
-        "command": _shown(said["command"]),
+        "command": _shown(said.get("command")),
         "day": said.get("day"),
         "labeldp": said.get("labeldp"),
         "machine": machine,

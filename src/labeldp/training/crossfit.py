@@ -15,7 +15,7 @@ from labeldp.training.finished import open_run
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
 from labeldp.training.machine import ALONE, World, explained_memory
-from labeldp.training.run import Progress, PublicTest, estimate_json, keep_confusion, train
+from labeldp.training.run import Progress, PublicTest, estimate_json, finished_before, keep_confusion, train
 from labeldp.training.scores import write_scores
 from labeldp.training.trainer import Steps
 
@@ -52,7 +52,7 @@ def cross_fit(
         RunFolder(folder).match(whole.config())
     done = RunFolder(folder).finished()
     if done is not None and "folds" in done:
-        return done if world.first else {}
+        return finished_before(RunFolder(folder), job, done) if world.first else {}
     probabilities = np.zeros((len(job.release), job.release.mechanism.num_classes), dtype=np.float32)
     features = torch.from_numpy(np.ascontiguousarray(job.features))
     for number in range(folds):

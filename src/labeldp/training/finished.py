@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,13 @@ def open_run(folder: Path, machine: Machine | None = None, model: str | None = N
     it names is imported on its word alone.
     """
     run = RunFolder(folder)
-    config = run.config()
+    config = run.trained_as()
     try:
         recipe = Recipe(**config["recipe"])
         shape, classes = tuple(config["feature_shape"]), int(config["num_classes"])
         name = str(config["model"])
-        if not all(type(extent) is int and extent > 0 for extent in shape):
+        given = all("None" in str(field.type) or getattr(recipe, field.name) is not None for field in fields(Recipe))
+        if not given or not all(type(extent) is int and extent > 0 for extent in shape):
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{folder} is not a run of `labeldp train`.") from None
@@ -44,7 +46,11 @@ def open_run(folder: Path, machine: Machine | None = None, model: str | None = N
             f"this run's model is {name}, which is code: name it yourself if you trust it (`model={name!r}`)."
         )
     device, dtype = (machine or Machine()).chosen(images=len(shape) == 3)
-    trainer = Trainer(models.build(name, shape, classes), recipe, device, dtype)
+    built = models.build(name, shape, classes)
+    try:
+        trainer = Trainer(built, recipe, device, dtype)
+    except (ValueError, TypeError):
+        raise InputError(f"{folder} has a recipe that no training can have: its config.json is damaged.") from None
     trainer.load(run.final)
     return trainer, config
 
@@ -90,7 +96,7 @@ def evaluate(
     there is a warning, unless `other_rows` says that they are not.
     """
     run = RunFolder(folder)
-    config = run.config()
+    config = run.trained_as()
     if (release.mechanism.num_classes, release.header["label_names"]) != (config["num_classes"], config["label_names"]):
         raise InputError("this release has other classes (or the same in another order) than the run was trained with.")
     if None not in (release.label, config["label"]) and release.label != config["label"]:

@@ -109,8 +109,10 @@ class RunFolder:
     def read(self, name: str) -> dict[str, Any]:
         """A JSON file that `write` wrote."""
         try:
-            data: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            data: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"), parse_constant=_no_number)
+            if not isinstance(data, dict):
+                raise ValueError
+        except (OSError, ValueError, RecursionError):
             raise InputError(f"{self.path / name} is missing or damaged.") from None
         return data
 
@@ -124,22 +126,31 @@ class RunFolder:
             raise InputError(f"{self.path} is not a run of `labeldp train`.") from None
         return config
 
+    def trained_as(self) -> dict[str, Any]:
+        """The same of a run that trained a model, with all that others use of it."""
+        config = self.config()
+        if not _is_config(config):
+            raise InputError(f"{self.path / 'config.json'} is not of a run of `labeldp train`, or damaged.")
+        return config
+
     def finished(self) -> dict[str, Any] | None:
         """The summary, once there is one."""
         path = self.path / "summary.json"
         if not path.exists():
             return None
-        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return summary
+        return self.read("summary.json")
 
     def promise(self) -> dict[str, Any]:
         """The certificate of what was trained on, and why it may be worth nothing; empty before the run is finished."""
         summary = self.finished() or {}
+        if not isinstance(summary.get("certificate"), (dict, type(None))):
+            raise InputError(f"the certificate in {self.path / 'summary.json'} is none: the file is damaged.")
         promise = {name: summary.get(name) for name in ("certificate", "insecure", "release", "releases", "judge")}
-        config = self.config()
+        config = self.trained_as()
         # Which rows the run held out: a later stage must hold them out too, or they would judge a model that they shaped.
         return {
             **promise,
+            "given": "that the run's summary.json says what its model was trained on",
             "model": provenance.model_digest(self.path),
             "seed": config["recipe"]["seed"],
             "holdout": config["holdout"],
@@ -223,12 +234,12 @@ class RunFolder:
             trained = pq.read_table(self.path / "trained.parquet")
             about = json.loads(trained.schema.metadata[b"labeldp"])
             was_by_id, data_set = bool(about["by_id"]), about["data_set"]
-            behind, unknown_prior = about.get("behind", []), about.get("unknown_prior", False)
+            behind, unknown_prior = set(about.get("behind", [])), about.get("unknown_prior", False) is not False
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             raise InputError(
                 f"{self.path} does not say which rows were trained on: trained.parquet is missing or damaged."
             ) from None
-        if set(release.checksums) & set(behind):
+        if set(release.checksums) & behind:
             raise InputError(
                 "the model's rows were released with a prior from a model of *this* release: its rows shaped what was learned, and cannot "
                 "judge it."
@@ -255,6 +266,31 @@ class RunFolder:
                 "wrong. Evaluate on rows that were held out."
             )
         return doubt if unknown_prior else None
+
+
+def _no_number(name: str) -> None:
+    """NaN and Infinity are no JSON."""
+    raise ValueError(name)
+
+
+def _is_config(config: Any) -> bool:
+    """Whether what is used of it is there and of its kind: a run directory may be somebody else's."""
+
+    def texts(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+    names, recipe = config.get("label_names"), config.get("recipe")
+    return (
+        {"label", "label_names"} <= set(config)
+        and isinstance(config["label"], (str, type(None)))
+        and (names is None or texts(names))
+        and texts(config.get("columns", []))
+        and type(config.get("num_classes")) is int
+        and isinstance(config.get("holdout"), (int, float))
+        and isinstance(config.get("select"), str)
+        and isinstance(recipe, dict)
+        and type(recipe.get("seed")) is int
+    )
 
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,17 @@ from labeldp.training.trainer import Steps, Trainer
 Progress = Callable[[dict[str, Any]], None]
 PublicTest = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 MOST_CLASSES = 200  # of a confusion matrix
+_SUMMED_UP = {
+    "accuracy_estimated",
+    "interval_95",
+    "rows_judged",
+    "mechanism",
+    "train_flop",
+    "seconds",
+    "dtype",
+    "device",
+    "epochs",
+}
 
 
 def train(
@@ -52,7 +63,7 @@ def train(
         world.wait()
         done = run.finished()
         if done is not None:
-            return done if world.first else {}
+            return finished_before(run, job, done) if world.first else {}
         if run.checkpoint.exists():
             trainer.load(run.checkpoint)
         else:
@@ -95,6 +106,20 @@ def train(
     }
     summary["commonest_class_estimated"] = _commonest(job)
     run.write("summary.json", summary)
+    return summary
+
+
+def finished_before(run: RunFolder, job: Job, summary: dict[str, Any]) -> dict[str, Any]:
+    """A summary that is found, not made: what it says of privacy must be what the release proves. The rest is its own account."""
+    proven = _promise(job)
+    if {name: summary[name] for name in proven if name in summary} != proven:
+        raise InputError(
+            f"{run.path} states another certificate than its release proves: its summary.json was altered. Choose another `out`."
+        )
+    if not set(summary) >= _SUMMED_UP:
+        raise InputError(
+            f"{run.path / 'summary.json'} is damaged: it says nothing of {min(_SUMMED_UP - set(summary))}."
+        )
     return summary
 
 
@@ -165,8 +190,7 @@ def _out_of_patience(job: Job, history: list[dict[str, Any]]) -> bool:
 
 def _summary(job: Job, trainer: Trainer, estimate: AccuracyEstimate | None, rows: int) -> dict[str, Any]:
     return {
-        "certificate": job.release.certificate(),
-        "trust": job.release.mechanism.trust,
+        **_promise(job),
         **estimate_json(estimate),
         "rows_trained": rows,
         "mechanism": job.release.mechanism.to_json(),
@@ -174,10 +198,18 @@ def _summary(job: Job, trainer: Trainer, estimate: AccuracyEstimate | None, rows
         "dtype": str(trainer.dtype).removeprefix("torch."),
         "device": str(trainer.device),
         "threads": torch.get_num_threads(),
-        "insecure": job.release.insecure,
-        "release": job.release.checksum,
         "releases": list(job.release.behind),
         "judge": job.judge(),
+    }
+
+
+def _promise(job: Job) -> dict[str, Any]:
+    """What the release proves."""
+    return {
+        "certificate": job.release.certificate(),
+        "trust": job.release.mechanism.trust,
+        "insecure": job.release.insecure,
+        "release": job.release.checksum,
     }
 
 
