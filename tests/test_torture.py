@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.torture import kills, races
+from tests.torture.kills import kills
+from tests.torture.races import races
 
 
 def test_a_killed_release_is_finished_under_its_one_charge(tmp_path: Path) -> None:
