@@ -30,6 +30,11 @@ class Command:
     ledger: str = "owner/labels.ledger"
     charges: int = 0
 
+    @property
+    def torch(self) -> bool:
+        """Whether it needs torch."""
+        return self.arguments[0] in ("train", "predict", "select", "pate")
+
 
 LABELS = ("owner/labels.parquet", "--label", "label", "--classes", str(CLASSES))
 BY_ID = ("--id", "uid")
@@ -80,7 +85,7 @@ COMMANDS = (
     Command(
         "train",
         ("train", "--release", "shared/released.parquet", *FEATURES, *TRAINING, "--out", "shared/out"),
-        tuple(f"shared/out/{name}" for name in ("config.json", "summary.json", "model.safetensors", "trained.parquet")),
+        tuple(f"shared/out/{name}" for name in ("config.json", "summary.json", "trained.parquet")),
     ),
     Command("predict", ("predict", "shared/run", *FEATURES, "--out", "shared/out.parquet"), ("shared/out.parquet",)),
     Command("predict, .npy", ("predict", "shared/run", *FEATURES, "--out", "shared/out.npy"), ("shared/out.npy",)),

@@ -1,4 +1,4 @@
-"""A process that has everything imported and forks for each command: hundreds of commands cost one import.
+"""A process that has imported what commands need, and forks for each: hundreds of commands cost one import.
 
 Orders come as lines of JSON on standard input, and answers go to standard output:
 
@@ -13,11 +13,9 @@ import gc
 import importlib
 import json
 import os
-import pkgutil
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.torture.scene import Ended
-from tests.torture.shim import Blow, Control, PythonShim, arm_preload, build_preload, set_control, shared_control
+from tests.torture.shim import COUNT, Blow, Control, PythonShim, arm_preload, build_preload, set_control, shared_control
 
 
 @dataclass(frozen=True)
@@ -38,18 +36,21 @@ class Struck(Ended):
 class Server:
     """Runs commands one at a time, each in a process of its own."""
 
-    def __init__(self, folder: Path, *, preload: bool = True) -> None:
-        """Build what it needs in `folder`; without `preload`, or where there is no compiler, only Python's own calls are seen."""
-        self._temporary = folder / "tmp"
-        self._temporary.mkdir(exist_ok=True)
+    def __init__(self, folder: Path, *, preload: bool = True, torch: bool = True) -> None:
+        """Build what it needs in `folder`; without `preload`, or where there is no compiler, only Python's own calls are seen.
+
+        Without `torch` it is a much smaller process, and forks faster.
+        """
+        temporary = folder / "tmp"
+        temporary.mkdir(exist_ok=True)
         library = build_preload(folder) if preload else None
         self.shim = "python" if library is None else "preload"
         environment = {name: value for name, value in os.environ.items() if name != "LABELDP_LEDGER"}
-        environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(self._temporary), "HOME": str(folder), "NO_COLOR": "1"}
+        environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(temporary), "HOME": str(folder), "NO_COLOR": "1"}
         if library is not None:
             environment["LD_PRELOAD"] = str(library)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.torture.server", self.shim],
+            [sys.executable, "-m", "tests.torture.server", self.shim, *(["torch"] if torch else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
         )  # fmt: skip
 
@@ -75,16 +76,11 @@ class Server:
 # ---------------------------------------------------------------- within the process
 
 
-def import_everything() -> None:
-    import labeldp
-
-    for module in pkgutil.walk_packages(labeldp.__path__, "labeldp."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+def import_torch() -> None:
     import torch
 
     torch.set_num_threads(1)
-    import_all(("filelock", "safetensors.torch", "torch._dynamo", "pyarrow.csv"))
+    import_all(("safetensors.torch", "torch._dynamo"))
 
 
 def import_all(names: Iterable[str]) -> None:
@@ -103,11 +99,10 @@ def parse_once() -> None:
     typer.main.get_command(app)
 
 
-def serve(shim: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import_everything()
-        parse_once()
+def serve(shim: str, torch: bool) -> None:
+    if torch:
+        import_torch()
+    parse_once()
     gc.freeze()
     control = shared_control()
     for line in sys.stdin:
@@ -157,11 +152,11 @@ def be_the_command(
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    if order["blow"] is None:
+    if not order["blow"] or order["blow"][0] == COUNT:
         streams[2].write("\n".join(set(sys.modules) - known).encode())
         streams[2].flush()
     os._exit(code)
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], torch=len(sys.argv) > 2)

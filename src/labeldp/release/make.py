@@ -137,7 +137,7 @@ def make_release(
             raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
         _reserve_room(0 if done else _size(survey, mechanism), scratch, out_temporary, shuffle)
         record = ledger.charge(request)
-        try:
+        with charged(record, ledger.kept(record)):
             book = ledger.book()
             made = Made(
                 ledger.kept(record), record, book.data_sets[data_set], charged_now=earlier is None,
@@ -163,14 +163,21 @@ def make_release(
             if not record.reached(DELIVERED):
                 ledger.advance(record, DELIVERED)
             _date(ledger, record, out)
-        except LostReleaseError:
-            raise
-        except (InputError, AccountingError, LedgerError, OSError) as error:
-            what = explain(made.path, error) if isinstance(error, OSError) else error
-            raise UnfinishedError(
-                f"{what} The release is charged (entry {record.number}): the same command finishes it, and nothing more is charged."
-            ) from None
         return made
+
+
+@contextmanager
+def charged(record: ReleaseRecord, path: Path) -> Iterator[None]:
+    """For what follows a charge, up to the end of the command: what fails there (on the way to `path`) says that it is paid for."""
+    try:
+        yield
+    except LostReleaseError:
+        raise
+    except (InputError, AccountingError, LedgerError, OSError) as error:
+        what = explain(path, error) if isinstance(error, OSError) else error
+        raise UnfinishedError(
+            f"{what} The release is charged (entry {record.number}): the same command finishes it, and nothing more is charged."
+        ) from None
 
 
 def check_release(

@@ -30,7 +30,7 @@ from labeldp import provenance
 from labeldp.errors import InputError
 from labeldp.release import Release
 from labeldp.release.ids import comparable
-from labeldp.release.place import place_file
+from labeldp.release.place import explain, place_file, sweep
 
 # What any command writes into a run directory, or into one below it; there may be files of the user's beside it.
 _WRITTEN = (
@@ -86,7 +86,10 @@ class RunFolder:
             raise InputError(
                 f"another training is running in {self.path}; choose another `out`, or wait for it."
             ) from None
+        except OSError as error:
+            raise explain(self.path / ".lock", error) from None
         try:
+            sweep(self.path)
             yield
         finally:
             lock.release()
@@ -187,12 +190,15 @@ class RunFolder:
         except (KeyError, TypeError):
             raise InputError(f"{self.path / 'starts.json'} is damaged.") from None
 
-    def add(self, metrics: dict[str, Any]) -> None:
+    def add(self, line: dict[str, Any], name: str = "metrics.jsonl") -> None:
         """One line more; a line that a kill cut short is ended first."""
-        path = self.path / "metrics.jsonl"
-        whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
-        with path.open("a", encoding="utf-8") as file:
-            file.write(("" if whole else "\n") + json.dumps(metrics) + "\n")
+        path = self.path / name
+        try:
+            whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
+            with path.open("a", encoding="utf-8") as file:
+                file.write(("" if whole else "\n") + json.dumps(line) + "\n")
+        except OSError as error:
+            raise explain(path, error) from None
 
     def history(self, epochs: int) -> list[dict[str, Any]]:
         """The metrics of the first `epochs` epochs; of one that was done twice, the last."""
@@ -203,6 +209,14 @@ class RunFolder:
                 metrics = json.loads(line)
                 seen[int(metrics["epoch"])] = metrics
         return [seen[epoch] for epoch in sorted(seen) if epoch <= epochs]
+
+    def resume(self, epochs: int) -> list[dict[str, Any]]:
+        """The metrics so far, and no others in the file: an epoch that was noted before its model was kept is done, and noted, again."""
+        history, path = self.history(epochs), self.path / "metrics.jsonl"
+        lines = "".join(json.dumps(metrics) + "\n" for metrics in history).encode()
+        if path.exists() and path.read_bytes() != lines:
+            place_file(path, lambda file: file.write(lines))
+        return history
 
     def write_trained(self, release: Release, rows: npt.NDArray[np.int64]) -> None:
         """Which rows were trained on."""

@@ -32,7 +32,7 @@ from labeldp.mechanisms.selected import Predict, Selected
 from labeldp.private import PrivateLabels
 from labeldp.release import Release
 from labeldp.release.core import certificate_json
-from labeldp.release.make import Draw, Made, Observe, make_release
+from labeldp.release.make import Draw, Made, Observe, charged, make_release
 from labeldp.release.place import look_up, place_file
 from labeldp.release.source import Source
 from labeldp.training.candidates import Candidate, at_fault
@@ -124,7 +124,7 @@ class PrivateSelection:
                 out=out / RELEASED, draw=self._drawing(ledger), about=self.about(),
                 shuffle=shuffle,
             )  # fmt: skip
-        with RunFolder(out).dated(made.record.made):
+        with charged(made.record, out), RunFolder(out).dated(made.record.made):
             release = Release.load(out / RELEASED)
             selection = self._told(release, score_path(ledger, made.record))
             RunFolder(out).write(SELECTION, selection)
