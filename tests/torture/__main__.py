@@ -32,7 +32,13 @@ def measured(part: Callable[[Path, int], dict[str, Any]], folder: Path, seed: in
     began = time.monotonic()
     found = part(folder, seed)
     seconds = round(time.monotonic() - began, 1)
-    return {**found, "seed": seed, "seconds": seconds, "python": platform.python_version(), "platform": platform.platform()}
+    return {
+        **found,
+        "seed": seed,
+        "seconds": seconds,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
 
 
 def main() -> int:

@@ -117,7 +117,17 @@ COMMANDS = (
 
 # What the commands above start from, in this order.
 _BEFORE = (
-    ("canaries", "plant", *LABELS, *PLANTED, "--out", "owner/planted.parquet", "--secret", "owner/canaries.npz", *KNOWN),
+    (
+        "canaries",
+        "plant",
+        *LABELS,
+        *PLANTED,
+        "--out",
+        "owner/planted.parquet",
+        "--secret",
+        "owner/canaries.npz",
+        *KNOWN,
+    ),
     ("features", "shared/table.parquet", "--no-label", *BY_ID, "--out", "shared/features.parquet"),
     ("release", *LABELS, *BY_ID, "--epsilon", "2", "--out", "shared/released.parquet", *KNOWN),
     ("train", "--release", "shared/released.parquet", *FEATURES, *TRAINING, "--out", "shared/run"),
@@ -131,7 +141,12 @@ def prepare(folder: Path, server: Server) -> None:
     (folder / "shared").mkdir()
     draw = np.random.default_rng(0)
     uids, labels = [f"user-{i:04d}" for i in range(ROWS)], draw.integers(0, CLASSES, ROWS)
-    table = {"uid": uids, "x": draw.normal(labels, 1.0), "z": draw.normal(size=ROWS), "colour": draw.choice(["red", "blue"], ROWS)}
+    table = {
+        "uid": uids,
+        "x": draw.normal(labels, 1.0),
+        "z": draw.normal(size=ROWS),
+        "colour": draw.choice(["red", "blue"], ROWS),
+    }
     pq.write_table(pa.table(table), folder / "shared" / "table.parquet")
     pq.write_table(pa.table({"uid": uids, "label": labels}), folder / "owner" / "labels.parquet")
     (folder / "owner" / "labels.parquet").chmod(0o600)

@@ -63,7 +63,18 @@ def build_preload(folder: Path) -> Path | None:
     if not library.exists():
         source = Path(__file__).with_name("preload.c")
         # The C library declares that paths are never NULL; callers do not always know.
-        command = [compiler, "-O1", "-shared", "-fPIC", "-fno-delete-null-pointer-checks", "-w", "-o", str(library), str(source), "-ldl"]
+        command = [
+            compiler,
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-fno-delete-null-pointer-checks",
+            "-w",
+            "-o",
+            str(library),
+            str(source),
+            "-ldl",
+        ]
         subprocess.run(command, check=True)
     return library
 

@@ -257,7 +257,10 @@ def _reserve_room(size: int, scratch: Path, out_temporary: Path | None, shuffle:
         reserve(out_temporary, size)
     if shuffle:
         reserve(scratch / "room", size)
-        (scratch / "room").unlink()
+        try:
+            (scratch / "room").unlink()
+        except OSError as error:
+            raise explain(scratch / "room", error, "removed") from None
 
 
 def _check_not_rolled_back(ledger: Ledger) -> None:

@@ -25,7 +25,7 @@ from labeldp.accounting.ledger import Ledger
 from labeldp.data.features import Features
 from labeldp.data.join import join
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
-from labeldp.errors import InputError, LabelDPError, LedgerError
+from labeldp.errors import InputError, LabelDPError, LostReleaseError
 from labeldp.mechanisms.base import Observations
 from labeldp.mechanisms.repeats import Repeats
 from labeldp.mechanisms.selected import Predict, Selected
@@ -203,7 +203,7 @@ class PrivateSelection:
             kept = json.loads(path.read_text(encoding="utf-8"))
             right, rows = int(kept["right"]), int(kept["scoring_rows"])
         except (OSError, ValueError, KeyError, TypeError):
-            raise LedgerError(
+            raise LostReleaseError(
                 f"{path}, which belongs to the ledger and holds the score of a selection, is missing or damaged: put it back from a "
                 "backup. (The release itself is whole; `labeldp train --release` trains from it.)"
             ) from None
