@@ -14,6 +14,7 @@ import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ class Place:
 
     def entries(self, command: Command) -> list[Entry]:
         """Read in a copy: the next attempt must meet the ledger as it was left."""
-        copy = self.work.with_name("copy")
+        copy = self.work.with_name(f"{self.work.name}-copy")
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.work / "owner", copy)
         return read_entries(copy / Path(command.ledger).name)
@@ -289,13 +290,23 @@ def torment(place: Place, command: Command, seed: int, most: int | None, kept: P
 def calls(
     folder: Path, seed: int, most: int | None = None, *, preload: bool = True, commands: Sequence[Command] = COMMANDS
 ) -> dict[str, Any]:
-    """Torment each command, at every point or at `most` of them."""
-    told = {}
-    with Server(folder, preload=preload) as server, Server(folder, preload=preload, torch=False) as small:
+    """Torment each command, at every point or at `most` of them. Those that need torch run beside the others."""
+    with Server(folder, preload=preload, torch=True) as server, Server(folder, preload=preload) as small:
         prepare(folder / "prepared", server)
-        for command in commands:
-            place = Place(folder / "prepared", folder / "work", server if command.torch else small)
-            told[command.name] = torment(place, command, seed, most, folder / "failed")
-            counted = ", ".join(f"{value} {name}" for name, value in told[command.name].items() if name != "failures")
-            print(f"calls: {command.name}: {counted}, {len(told[command.name]['failures'])} failures", flush=True)
+
+        def tormented(torch: bool) -> dict[str, dict[str, Any]]:
+            place = Place(folder / "prepared", folder / f"work-{torch}", server if torch else small)
+            return {c.name: _told(place, c, seed, most, folder / "failed") for c in commands if c.torch == torch}
+
+        with ThreadPoolExecutor(2) as pool:
+            both = [pool.submit(tormented, torch) for torch in (False, True)]
+            found = {name: result for half in both for name, result in half.result().items()}
+    told = {command.name: found[command.name] for command in commands}
     return {"shim": server.shim, "commands": told, "failures": [f for one in told.values() for f in one["failures"]]}
+
+
+def _told(place: Place, command: Command, seed: int, most: int | None, kept: Path) -> dict[str, Any]:
+    found = torment(place, command, seed, most, kept)
+    counted = ", ".join(f"{value} {name}" for name, value in found.items() if name != "failures")
+    print(f"calls: {command.name}: {counted}, {len(found['failures'])} failures", flush=True)
+    return found

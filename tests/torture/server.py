@@ -36,10 +36,10 @@ class Struck(Ended):
 class Server:
     """Runs commands one at a time, each in a process of its own."""
 
-    def __init__(self, folder: Path, *, preload: bool = True, torch: bool = True) -> None:
+    def __init__(self, folder: Path, *, preload: bool = True, torch: bool = False) -> None:
         """Build what it needs in `folder`; without `preload`, or where there is no compiler, only Python's own calls are seen.
 
-        Without `torch` it is a much smaller process, and forks faster.
+        Commands that need `torch` run in any; a server without it is much smaller, and forks faster for all others.
         """
         temporary = folder / "tmp"
         temporary.mkdir(exist_ok=True)

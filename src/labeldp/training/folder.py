@@ -212,9 +212,13 @@ class RunFolder:
 
     def resume(self, epochs: int) -> list[dict[str, Any]]:
         """The metrics so far, and no others in the file: an epoch that was noted before its model was kept is done, and noted, again."""
-        history, path = self.history(epochs), self.path / "metrics.jsonl"
+        path = self.path / "metrics.jsonl"
+        try:
+            history, before = self.history(epochs), path.read_bytes() if path.exists() else b""
+        except OSError as error:
+            raise explain(path, error, "read") from None
         lines = "".join(json.dumps(metrics) + "\n" for metrics in history).encode()
-        if path.exists() and path.read_bytes() != lines:
+        if before != lines:
             place_file(path, lambda file: file.write(lines))
         return history
 
