@@ -99,6 +99,8 @@ def undisturbed(place: Place, command: Command) -> Undisturbed:
             raise RuntimeError(f"{command.name}: {ended}")
         seen.append(place.files())
     stable = {name: digest for name, digest in seen[0].items() if seen[1].get(name) == digest}
+    if command.draws:
+        stable = {name: digest for name, digest in stable.items() if (place.prepared / name).exists()}
     return Undisturbed(ended.calls, names(seen[0]), stable)
 
 

@@ -31,6 +31,11 @@ class Command:
     charges: int = 0
 
     @property
+    def draws(self) -> bool:
+        """Whether what it writes is drawn at random, and so another each time; some of it, by chance, is not."""
+        return bool(self.charges) or self.arguments[0] == "canaries"
+
+    @property
     def torch(self) -> bool:
         """Whether it needs torch."""
         return self.arguments[0] in ("train", "predict", "select", "pate")
