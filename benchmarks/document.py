@@ -89,11 +89,33 @@ def machine_line(machine: dict[str, Any]) -> str:
 
 
 def torture_page(data: dict[str, Any]) -> str:
+    found = data.get("calls")
+    rest = {part: result for part, result in data.items() if part != "calls"}
     return "\n\n".join(
         [
-            "## Kills and races",
+            "## Kills, races and failing file calls",
             "`make torture`: the real command, killed (SIGKILL) at random moments, and pairs of commands on one ledger at once.",
-            "```json\n" + json.dumps(data, indent=2, ensure_ascii=False) + "\n```",
+            "```json\n" + json.dumps(rest, indent=2, ensure_ascii=False) + "\n```",
+            *([calls_part(found)] if found is not None else []),
+        ]
+    )
+
+
+def calls_part(data: dict[str, Any]) -> str:
+    """What every command that writes does when one of its file calls fails."""
+    whose = "Python's, SQLite's and Arrow's" if data["shim"] == "preload" else "Python's own"
+    header = ["command", "file calls", "failed", "killed", "disk full", "failures"]
+    rows = [
+        [f"`{name}`", *(str(one[part]) for part in ("points", "failed", "killed", "filled")), str(len(one["failures"]))]
+        for name, one in data["commands"].items()
+    ]
+    return "\n\n".join(
+        [
+            f"Every command that writes, at each of its calls that change files ({whose}: open, write, fsync, rename, link, unlink, mkdir, truncate, fallocate, chmod …): the call fails (ENOSPC or "
+            "EIO); or the command is killed before it, and after the last; or, at a fourth of them, the disk is full from there on. Then the exit code and the sentence must say what is charged, nothing may be "
+            "visible that is not whole, and the same command must finish under its one charge, leave what an undisturbed one leaves, and only repeat itself when it is asked once more.",
+            table(header, rows),
+            f"{data['seconds']:.0f} seconds, Python {data['python']}, {data['platform']}.",
         ]
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.errors import InputError
-from labeldp.files.atomic import place_file, reserve
+from labeldp.files.atomic import place_file, reserve, sweep, unfinished
 
 ALICE, BOB = b"A" * 100, b"B" * 100
 
@@ -111,3 +111,36 @@ def test_a_directory_is_no_file(tmp_path, monkeypatch, name):
     with pytest.raises(InputError, match="is a directory"):
         place_file(Path(name), lambda file: file.write(b"x"))
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_reserved_file_that_cannot_be_opened_is_said_and_not_left(tmp_path, monkeypatch):
+    plain = os.open
+
+    def broken(path, flags, *mode):
+        if os.fspath(path).endswith(".part") and not flags & os.O_CREAT:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return plain(path, flags, *mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", broken)
+        with pytest.raises(InputError, match=r"out cannot be written: Input/output error\."):
+            place_file(tmp_path / "out", lambda file: file.write(ALICE))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_room_that_can_neither_be_claimed_nor_left_is_said_all_the_same(tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "posix_fallocate", broken)
+    monkeypatch.setattr(Path, "unlink", broken)
+    with pytest.raises(InputError, match="cannot be written"):
+        reserve(tmp_path / "out", 10)
+
+
+def test_a_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
+    (tmp_path / "out").write_bytes(BOB)
+    (tmp_path / ".labeldp-01234567-dead.part").write_bytes(b"half")
+    with unfinished(tmp_path / "other") as alive:
+        sweep(tmp_path)
+        assert sorted(os.listdir(tmp_path)) == sorted([alive.name, "out"])

@@ -476,3 +476,26 @@ def test_damaged_votes_are_refused_before_the_charge(tmp_path, done, cli, own):
     assert code == 2
     assert "damaged" in err
     assert not labeldp.Ledger(tmp_path / "own.ledger").book().releases
+
+
+def test_a_student_that_fails_after_the_charge_says_that_it_is_paid_for(tmp_path, cli):
+    command = (
+        "pate",
+        "run",
+        *TEACHERS,
+        *ANSWERS,
+        "--student",
+        "evidence",
+        "--student-epochs",
+        1,
+        "--out",
+        tmp_path / "run",
+    )
+    broken = tmp_path / "run" / "student-1" / "metrics.jsonl"
+    broken.mkdir(parents=True)
+    code, _, err = cli(*command)
+    assert code == 4
+    assert "metrics.jsonl cannot be read" in err
+    assert "the same command finishes it, and nothing more is charged." in err
+    broken.rmdir()
+    assert cli(*command)[0] == 0

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -352,3 +353,17 @@ def test_a_file_that_appears_at_out_meanwhile_is_left_alone(ledger, tmp_path, mo
     assert out.read_text() == "somebody else's"
     out.unlink()
     assert not run(ledger, out=out).charged_now
+
+
+def test_room_that_cannot_be_given_back_is_said_before_the_charge(ledger, tmp_path, monkeypatch):
+    plain = Path.unlink
+
+    def broken(path, missing_ok=False):
+        if path.name == "room":
+            raise OSError(5, os.strerror(5))
+        plain(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", broken)
+    with pytest.raises(InputError, match="room cannot be removed"):
+        run(ledger, out=tmp_path / "out.parquet", shuffle=True)
+    assert charges(ledger) == 0

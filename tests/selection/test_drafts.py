@@ -441,3 +441,13 @@ def test_killed_while_drawing_the_same_command_finishes_under_the_same_charge(tm
         "trained.parquet",
     ]  # fmt: skip
     assert not list(Path(f"{ledger}.releases").glob("*.scratch"))
+
+
+def test_what_fails_after_the_charge_says_that_it_is_paid_for(tmp_path):
+    (tmp_path / "chosen" / "metrics.jsonl").mkdir(parents=True)
+    with pytest.raises(UnfinishedError, match=r"metrics\.jsonl cannot be read.*charged \(entry 3\)"):
+        run(tmp_path)
+    assert charges(tmp_path) == 1
+    (tmp_path / "chosen" / "metrics.jsonl").rmdir()
+    assert not run(tmp_path).made.charged_now
+    assert charges(tmp_path) == 1

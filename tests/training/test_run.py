@@ -13,8 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp
+from labeldp.errors import InputError
 from labeldp.release.classes import Classes
 from labeldp.release.files import ReleaseOptions, release_file
+from labeldp.training import checkpoint
+from labeldp.training.folder import RunFolder
+from labeldp.training.trainer import Trainer
 
 ROWS = 2000
 
@@ -266,3 +270,42 @@ def test_killed_and_resumed(tmp_path):
     results = [json.loads((folder / "summary.json").read_text()) for folder in (killed, whole)]
     for key in ("accuracy_test", "accuracy_estimated", "train_flop"):
         assert results[0][key] == results[1][key]
+
+
+def test_metrics_that_cannot_be_read_or_written_are_said(parties, cli):
+    folder, _, _ = parties
+    (folder / "run" / "metrics.jsonl").mkdir(parents=True)
+    code, _, err = cli(*arguments(folder))
+    assert code == 2
+    assert "metrics.jsonl cannot be read: Is a directory." in err
+    with pytest.raises(InputError, match=r"metrics\.jsonl cannot be written: Is a directory\."):
+        RunFolder(folder / "run").add({"epoch": 1})
+
+
+def test_a_lock_that_cannot_be_made_is_said(parties, cli):
+    folder, _, _ = parties
+    (folder / "run" / ".lock").mkdir(parents=True)
+    code, _, err = cli(*arguments(folder))
+    assert code == 2
+    assert ".lock cannot be written: Is a directory." in err
+
+
+def test_an_epoch_whose_model_could_not_be_kept_is_noted_once(parties, cli, monkeypatch):
+    folder, _, _ = parties
+    kept = []
+
+    def full(trainer, path):
+        kept.append(path)
+        if len(kept) == 3:
+            raise InputError(f"there is not enough room on the disk for {path}.")
+        checkpoint.save(trainer, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "save", full)
+        assert cli(*arguments(folder))[0] == 2
+    left = folder / "run" / ".labeldp-01234567-dead.part"
+    left.write_bytes(b"half")
+    assert cli(*arguments(folder))[0] == 0
+    metrics = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in metrics] == [1, 2, 3, 4, 5]
+    assert not left.exists()

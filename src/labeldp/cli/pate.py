@@ -141,6 +141,7 @@ def run(
     """
     from labeldp.cli.progress import Progress
     from labeldp.pate.presets import filled
+    from labeldp.release.make import charged
 
     given = {
         "dataset": dataset, "teachers": teachers, "method": method, "model": model, "epochs": epochs, "max_asked": max_asked,
@@ -173,8 +174,9 @@ def run(
     )
     with shown:
         stages.teachers(plan, workers, lambda done, of: shown.show("teachers", done, of, "teachers", lines=20))
-    _release(stages, mechanism, holdout_epsilon, papers)
-    _finish(stages, learning, device, json)
+    made = _release(stages, mechanism, holdout_epsilon, papers)
+    with charged(made.record, out):
+        _finish(stages, learning, device, json)
 
 
 @app.command("teachers")
@@ -413,9 +415,13 @@ def account(
 
 
 def _release(stages: Stages, mechanism: PateAnswers, holdout_epsilon: float | None, papers: Papers) -> Any:
-    if holdout_epsilon is not None:
-        stages.hold_out(holdout_epsilon, papers.ledger, papers.entropy)
-    return stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
+    from labeldp.release.make import charged
+
+    if holdout_epsilon is None:
+        return stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
+    held_out = stages.hold_out(holdout_epsilon, papers.ledger, papers.entropy)
+    with charged(held_out.record, stages.folder):
+        return stages.aggregate(mechanism, papers.ledger, papers.entropy, papers.again)
 
 
 def _released(stages: Stages, made: Any) -> dict[str, Any]:

@@ -96,14 +96,10 @@ def repeat(
         run.note_start()
         path = folder / "games.jsonl"
         played = _played(path)
-        whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
-        with path.open("a", encoding="utf-8") as file:
-            file.write("" if whole else "\n")  # a line that a kill cut short is ended first
-            for line in _games(game, trainings - len(played), processes):
-                file.write(json.dumps(line) + "\n")
-                file.flush()
-                played.append(line)
-                progress(len(played), trainings)
+        for line in _games(game, trainings - len(played), processes):
+            run.add(line, path.name)
+            played.append(line)
+            progress(len(played), trainings)
         result = _result(played[:trainings], mechanism, confidence)
         run.write("summary.json", result.to_json())
     return result

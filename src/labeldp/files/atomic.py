@@ -55,7 +55,7 @@ def reserve(path: Path, size: int, called: Path | None = None) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        path.unlink(missing_ok=True)
+        _remove(path)
         raise explain(called or path, error) from None
 
 
@@ -112,14 +112,28 @@ def unfinished(path: Path) -> Iterator[Path]:
     try:
         yield temporary
     finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        _remove(temporary)
         os.close(held)
+
+
+def _remove(temporary: Path) -> None:
+    """If it can be: the next writer of the same path tries again."""
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
 
 
 def remove_unfinished(path: Path) -> None:
     """Remove what a writer of `path` left beside it when it was killed."""
-    for left in path.parent.glob(f"{_prefix(path)}*{_PART}"):
+    _remove_dead(path.parent, _prefix(path))
+
+
+def sweep(folder: Path) -> None:
+    """Remove what any writer left in this folder when it was killed: for files that nobody may write again."""
+    _remove_dead(folder, _UNFINISHED)
+
+
+def _remove_dead(folder: Path, prefix: str) -> None:
+    for left in folder.glob(f"{prefix}*{_PART}"):
         with suppress(OSError):
             handle = os.open(left, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
             if _lock(handle):
@@ -142,12 +156,17 @@ def _begin(path: Path) -> tuple[Path, int]:
     while True:
         temporary = path.with_name(f"{_prefix(path)}{secrets.token_hex(8)}{_PART}")
         reserve(temporary, 0, called=path)
-        # Before it is locked, another writer of the same path may take it for a dead one's: then there is another.
-        with suppress(FileNotFoundError):
+        try:
             handle = os.open(temporary, os.O_RDWR)
-            if _lock(handle) is not False and os.fstat(handle).st_nlink:
-                return temporary, handle
-            os.close(handle)
+        except FileNotFoundError:
+            # Before it is locked, another writer of the same path may take it for a dead one's: then there is another.
+            continue
+        except OSError as error:
+            _remove(temporary)
+            raise explain(path, error) from None
+        if _lock(handle) is not False and os.fstat(handle).st_nlink:
+            return temporary, handle
+        os.close(handle)
 
 
 def _lock(handle: int) -> bool | None:

@@ -35,7 +35,7 @@ from labeldp.pate.workers import Workers
 from labeldp.private import unheard
 from labeldp.provenance import today
 from labeldp.release.core import Release, certificate_json
-from labeldp.release.make import Made, make_release
+from labeldp.release.make import Made, charged, make_release
 from labeldp.training.folder import RunFolder
 from labeldp.training.machine import Machine
 from labeldp.training.trainer import Steps
@@ -100,7 +100,7 @@ class Stages:
             mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
             out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner,
         )  # fmt: skip
-        with RunFolder(self.folder).dated(made.record.made):
+        with charged(made.record, self.folder), RunFolder(self.folder).dated(made.record.made):
             answers = Release.load(made.path)
             if mechanism.sanitising is not None:
                 kept = sanitised_path(self.owner, made.record).name
@@ -108,7 +108,7 @@ class Stages:
             RunFolder(self.owner).write("summary.json", self._owners(answers), private=True)
         return made
 
-    def hold_out(self, epsilon: float, ledger: Any, entropy: Entropy) -> Release:
+    def hold_out(self, epsilon: float, ledger: Any, entropy: Entropy) -> Made:
         """Release the rows that were kept from the teachers, under k-subset: they pay this ε, and nothing else.
 
         Before `aggregate`: a charge that follows work on votes would have a day that tells of it.
@@ -116,10 +116,9 @@ class Stages:
         mechanism = recommend(epsilon, self.material.labels.num_classes)
         out = self.folder / HELD_OUT
         selected = (self.rows, len(self.material.labels))
-        make_release(
+        return make_release(
             self.material.source, mechanism, data_set=self.material.data_set, ledger=ledger, entropy=entropy, selected=selected, out=out
         )  # fmt: skip
-        return Release.load(out)
 
     def students(
         self,

@@ -112,7 +112,7 @@ def make_release(
         stamp = source.stamp()
         delivered = _stated(out) if out is not None else None
 
-        def charged() -> tuple[Survey, ReleaseRecord | None, ReleaseRecord]:
+        def charge() -> tuple[Survey, ReleaseRecord | None, ReleaseRecord]:
             """What is there to release, the earlier release that it repeats or resumes, if it does, and the one that is charged."""
             book = ledger.book()
             survey = source.survey(
@@ -132,11 +132,11 @@ def make_release(
             return survey, earlier, ledger.charge(request)
 
         try:
-            survey, earlier, record = charged()
+            survey, earlier, record = charge()
         except BegunMeanwhileError:  # the ledger has another key than the one that ids were hashed with
-            survey, earlier, record = charged()
+            survey, earlier, record = charge()
         done = earlier is not None and earlier.reached(PUBLISHED)
-        try:
+        with charged(record, ledger.kept(record)):
             book = ledger.book()
             made = Made(
                 ledger.kept(record), record, book.data_sets[data_set], charged_now=earlier is None,
@@ -162,14 +162,21 @@ def make_release(
             if not record.reached(DELIVERED):
                 ledger.advance(record, DELIVERED)
             _date(ledger, record, out)
-        except LostReleaseError:
-            raise
-        except (InputError, AccountingError, LedgerError, OSError) as error:
-            what = explain(made.path, error) if isinstance(error, OSError) else error
-            raise UnfinishedError(
-                f"{what} The release is charged (entry {record.number}): the same command finishes it, and nothing more is charged."
-            ) from None
         return made
+
+
+@contextmanager
+def charged(record: ReleaseRecord, path: Path) -> Iterator[None]:
+    """For what follows a charge, up to the end of the command: what fails there (on the way to `path`) says that it is paid for."""
+    try:
+        yield
+    except LostReleaseError:
+        raise
+    except (InputError, AccountingError, LedgerError, OSError) as error:
+        what = explain(path, error) if isinstance(error, OSError) else error
+        raise UnfinishedError(
+            f"{what} The release is charged (entry {record.number}): the same command finishes it, and nothing more is charged."
+        ) from None
 
 
 def check_release(
@@ -251,7 +258,10 @@ def _reserve_room(size: int, scratch: Path, out_temporary: Path | None, shuffle:
             reserve(path, size)
     if shuffle:
         reserve(scratch / "room", size)
-        (scratch / "room").unlink()
+        try:
+            (scratch / "room").unlink()
+        except OSError as error:
+            raise explain(scratch / "room", error, "removed") from None
 
 
 def _size(survey: Survey, mechanism: Mechanism) -> int:

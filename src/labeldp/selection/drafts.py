@@ -24,7 +24,7 @@ from labeldp.accounting.book import ReleaseRecord
 from labeldp.accounting.ledger import Ledger
 from labeldp.data.features import Features, join
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
-from labeldp.errors import InputError, LabelDPError, LedgerError
+from labeldp.errors import InputError, LabelDPError, LostReleaseError
 from labeldp.experiments.experiment import RELEASED
 from labeldp.files.atomic import look_up, place_file
 from labeldp.mechanisms.base import Observations
@@ -33,7 +33,7 @@ from labeldp.mechanisms.selected import Predict, Selected
 from labeldp.private import PrivateLabels
 from labeldp.release import Release
 from labeldp.release.core import certificate_json
-from labeldp.release.make import Draw, Made, Observe, make_release
+from labeldp.release.make import Draw, Made, Observe, charged, make_release
 from labeldp.release.source import Source
 from labeldp.selection.candidates import Candidate, at_fault
 from labeldp.training.folder import RunFolder
@@ -123,7 +123,7 @@ class PrivateSelection:
                 out=out / RELEASED, draw=self._drawing(ledger), about=self.about(),
                 shuffle=shuffle,
             )  # fmt: skip
-        with RunFolder(out).dated(made.record.made):
+        with charged(made.record, out), RunFolder(out).dated(made.record.made):
             release = Release.load(out / RELEASED)
             selection = self._told(release, score_path(ledger, made.record))
             RunFolder(out).write(SELECTION, selection)
@@ -202,7 +202,7 @@ class PrivateSelection:
             kept = json.loads(path.read_text(encoding="utf-8"))
             right, rows = int(kept["right"]), int(kept["scoring_rows"])
         except (OSError, ValueError, KeyError, TypeError):
-            raise LedgerError(
+            raise LostReleaseError(
                 f"{path}, which belongs to the ledger and holds the score of a selection, is missing or damaged: put it back from a "
                 "backup. (The release itself is whole; `labeldp train --release` trains from it.)"
             ) from None

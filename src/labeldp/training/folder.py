@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from labeldp import provenance
 from labeldp.errors import InputError
-from labeldp.files.atomic import place_file
+from labeldp.files.atomic import explain, place_file, sweep
 from labeldp.files.ids import comparable
 from labeldp.release import Release
 
@@ -86,7 +86,10 @@ class RunFolder:
             raise InputError(
                 f"another training is running in {self.path}; choose another `out`, or wait for it."
             ) from None
+        except OSError as error:
+            raise explain(self.path / ".lock", error) from None
         try:
+            sweep(self.path)
             yield
         finally:
             lock.release()
@@ -198,12 +201,15 @@ class RunFolder:
         except (KeyError, TypeError):
             raise InputError(f"{self.path / 'starts.json'} is damaged.") from None
 
-    def add(self, metrics: dict[str, Any]) -> None:
+    def add(self, line: dict[str, Any], name: str = "metrics.jsonl") -> None:
         """One line more; a line that a kill cut short is ended first."""
-        path = self.path / "metrics.jsonl"
-        whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
-        with path.open("a", encoding="utf-8") as file:
-            file.write(("" if whole else "\n") + json.dumps(metrics) + "\n")
+        path = self.path / name
+        try:
+            whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
+            with path.open("a", encoding="utf-8") as file:
+                file.write(("" if whole else "\n") + json.dumps(line) + "\n")
+        except OSError as error:
+            raise explain(path, error) from None
 
     def history(self, epochs: int) -> list[dict[str, Any]]:
         """The metrics of the first `epochs` epochs; of one that was done twice, the last."""
@@ -214,6 +220,18 @@ class RunFolder:
                 metrics = json.loads(line)
                 seen[int(metrics["epoch"])] = metrics
         return [seen[epoch] for epoch in sorted(seen) if epoch <= epochs]
+
+    def resume(self, epochs: int) -> list[dict[str, Any]]:
+        """The metrics so far, and no others in the file: an epoch that was noted before its model was kept is done, and noted, again."""
+        path = self.path / "metrics.jsonl"
+        try:
+            history, before = self.history(epochs), path.read_bytes() if path.exists() else b""
+        except OSError as error:
+            raise explain(path, error, "read") from None
+        lines = "".join(json.dumps(metrics) + "\n" for metrics in history).encode()
+        if before != lines:
+            place_file(path, lambda file: file.write(lines))
+        return history
 
     def write_trained(self, release: Release, rows: npt.NDArray[np.int64]) -> None:
         """Which rows were trained on."""

@@ -77,7 +77,7 @@ def train(
         if world.first:
             run.note_start(job.release.paths, dated=job.timed)
             run.write_trained(job.release, split.train)
-        history = run.history(trainer.epoch) if world.first else []
+        history = run.resume(trainer.epoch) if world.first else []
         fit = trainer.fit(features, split.train, job.known, on_step)
         while trainer.epoch < job.recipe.epochs and not world.told(_out_of_patience(job, history)):
             with explained_model(job.model):
@@ -167,7 +167,7 @@ def keep_confusion(run: RunFolder, job: Job, rows: Rows, predictions: Rows) -> N
 def _keep(
     job: Job, run: RunFolder, trainer: Trainer, features: torch.Tensor, rows: Rows, history: list[dict[str, Any]]
 ) -> None:
-    """Note the epoch that has just ended, and its model. Killed in between, the epoch is done, and noted, again."""
+    """Note the epoch that has just ended, and its model. Killed in between, the epoch is done again."""
     metrics = history[-1]
     if (estimate := judged(job, rows, guessed(trainer, features, rows))) is not None:
         metrics |= {"accuracy_selecting": estimate.accuracy, "unbiased_selecting": estimate.unbiased}
