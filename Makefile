@@ -59,7 +59,7 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/document.py
 
 torture: .venv/installed
-	$(BIN)/python -m tests.torture calls kills races --kills 100 --races 200 --out benchmarks/results/torture.json
+	$(BIN)/python -m tests.torture --kills 100 --races 200 --out benchmarks/results/torture.json
 	$(BIN)/python benchmarks/document.py
 
 clean:

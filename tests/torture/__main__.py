@@ -1,8 +1,8 @@
 """Kill commands at any moment, race them, fail each of their file calls in turn, and check that the ledger's promises hold.
 
-    python -m tests.torture [calls] [kills] [races] [--kills 100] [--races 200] [--calls N] [--out result.json] [--seed N]
+    python -m tests.torture [--part calls|kills|races …] [--kills 100] [--races 200] [--calls N] [--out result.json] [--seed N]
 
-Of the parts that are named, all if none is; in the result file, the other parts stay as they were.
+Where only some parts are run, the others stay in the result file as they were.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def measured(part: Callable[[Path, int], dict[str, Any]], folder: Path, seed: in
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="default: all of them")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this one; may be given twice")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--races", type=int, default=200)
     parser.add_argument("--calls", type=int, help="so many blows a command, drawn by the seed; default: all")
@@ -57,7 +57,7 @@ def main() -> int:
         "kills": lambda folder, seed: kills(options.kills, folder, seed),
         "races": lambda folder, seed: races(options.races, folder, seed),
     }
-    result = {part: measured(torments[part], folder / part, seed) for part in options.parts or PARTS}
+    result = {part: measured(torments[part], folder / part, seed) for part in options.part or PARTS}
     print(json.dumps(result, indent=2, ensure_ascii=False))
     if options.out is not None:
         kept = json.loads(options.out.read_text()) if options.out.exists() else {}

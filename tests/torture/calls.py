@@ -294,7 +294,8 @@ def calls(
 ) -> dict[str, Any]:
     """Torment each command, at every point or at `most` of them. Those that need torch run beside the others."""
     with Server(folder, preload=preload, torch=True) as server, Server(folder, preload=preload) as small:
-        prepare(folder / "prepared", server)
+        if not (folder / "prepared").exists():
+            prepare(folder / "prepared", server)
 
         def tormented(torch: bool) -> dict[str, dict[str, Any]]:
             place = Place(folder / "prepared", folder / f"work-{torch}", server if torch else small)

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,21 +46,27 @@ class Server:
         temporary.mkdir(exist_ok=True)
         library = build_preload(folder) if preload else None
         self.shim = "python" if library is None else "preload"
-        environment = {name: value for name, value in os.environ.items() if name != "LABELDP_LEDGER"}
-        environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(temporary), "HOME": str(folder), "NO_COLOR": "1"}
+        self._environment = {name: value for name, value in os.environ.items() if name != "LABELDP_LEDGER"}
+        self._environment |= {"OMP_NUM_THREADS": "1", "TMPDIR": str(temporary), "HOME": str(folder), "NO_COLOR": "1"}
         if library is not None:
-            environment["LD_PRELOAD"] = str(library)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.torture.server", self.shim, *(["torch"] if torch else [])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-        )  # fmt: skip
+            self._environment["LD_PRELOAD"] = str(library)
+        self._options = [self.shim, *(["torch"] if torch else [])]
+
+    @cached_property
+    def _process(self) -> subprocess.Popen[str]:
+        """Started when it is first needed."""
+        command = [sys.executable, "-m", "tests.torture.server", *self._options]
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment
+        )
 
     def __enter__(self) -> Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._process as process:
-            process.kill()
+        if "_process" in vars(self):
+            with self._process as process:
+                process.kill()
 
     def run(self, arguments: Sequence[str], folder: Path, blow: Blow | None = None) -> Struck:
         """Run `labeldp` with these arguments in this folder. Its calls below the folder are counted, if a blow is given."""
