@@ -43,6 +43,8 @@ SECTIONS = {
     "estimators": "scikit-learn",
     "models": "Models",
     "data": "Features",
+    "experiments": "Experiments",
+    "selection": "Private selection",
     "audit": "Audits",
     "pate": "PATE",
     "report": "Reports",

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost, check_epsilon
 from labeldp.accounting.rounding import log_ratio_up
 from labeldp.entropy import Entropy, below
-from labeldp.errors import InputError, NoMomentsError
+from labeldp.errors import InputError
 from labeldp.mechanisms.base import Mechanism, Observations, check_word
 from labeldp.mechanisms.candidates import KEY, Channels, Flags, Packed, count_bits, keys, packed_bytes, unpacked
 from labeldp.mechanisms.subset import SubsetSelection, no_padding
@@ -84,7 +84,13 @@ class PriorAware(Mechanism):
     num_classes: int
     shapes: tuple[Shape, ...]
     name: ClassVar[str] = "prior"
-    can_judge: ClassVar[bool] = False
+    not_by_row: ClassVar[str] = (
+        "a prior-aware release needs a public prior for each row, beside the labels: see `labeldp release --public-prior`."
+    )
+    no_judge: ClassVar[str] = (
+        "a prior-aware mechanism does not treat all classes alike, so accuracy cannot be estimated from what it released. Keep held-out "
+        "rows under a plain mechanism (k-subset)."
+    )
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -143,13 +149,6 @@ class PriorAware(Mechanism):
                 observed[start + rows] = _draw(shape, part[rows], codes[start + rows], entropy)
         return observed
 
-    def _observe(self, codes: Codes, entropy: Entropy) -> NoReturn:
-        raise InputError(_NEEDS_PRIOR)
-
-    def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Not from labels alone."""
-        raise InputError(_NEEDS_PRIOR)
-
     # ── what anybody may compute from an observation ──
 
     @property
@@ -187,26 +186,6 @@ class PriorAware(Mechanism):
     def valued(self, observations: Observations) -> npt.NDArray[np.bool_]:
         """All of them: a single candidate is observed, though that says nothing. RRWithPrior trains on it, as a pseudo-label."""
         return np.ones(len(observations), dtype=np.bool_)
-
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> NoReturn:
-        """None."""
-        raise NoMomentsError(_NO_MOMENTS)
-
-    def score_law(self) -> NoReturn:
-        """None: classes are not treated alike."""
-        raise NoMomentsError(_NO_MOMENTS)
-
-    def kept(self) -> NoReturn:
-        """None: it depends on the row's candidates."""
-        raise NoMomentsError(
-            "how often a prior-aware mechanism keeps a label depends on the row's candidates, so there is no one answer."
-        )
-
-    def information(self, prior: npt.ArrayLike | None = None) -> NoReturn:
-        """Not of the mechanism, but of each row."""
-        raise InputError(
-            "what a prior-aware observation carries depends on the row's prior: see `labeldp.mechanisms.candidates.information`."
-        )
 
     def _halves(self, observations: Observations) -> tuple[Packed, Packed]:
         width = packed_bytes(self.num_classes)
@@ -268,15 +247,6 @@ class PriorAware(Mechanism):
                 for s in given
             ),
         )
-
-
-_NEEDS_PRIOR = (
-    "a prior-aware release needs a public prior for each row, beside the labels: see `labeldp release --public-prior`."
-)
-_NO_MOMENTS = (
-    "a prior-aware mechanism does not treat all classes alike, so accuracy cannot be estimated from what it released. Keep held-out "
-    "rows under a plain mechanism (k-subset)."
-)
 
 
 def _draw(shape: Shape, channels: Channels, codes: Codes, entropy: Entropy) -> Observations:

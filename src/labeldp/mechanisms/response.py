@@ -15,14 +15,8 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost, check_epsilon
 from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy
-from labeldp.mechanisms.base import (
-    CALIBRATION_MARGIN,
-    Mechanism,
-    Observations,
-    ScoreLaw,
-    check_prior,
-    check_word,
-)
+from labeldp.mechanisms.base import CALIBRATION_MARGIN, Observations, check_prior, check_word
+from labeldp.mechanisms.judge import Plain, StatisticLaw
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes, code_dtype
 
@@ -30,7 +24,7 @@ from labeldp.private import Codes, check_num_classes, code_dtype
 # Mechanisms whose observation is one class number.
 
 
-class SingleClass(Mechanism):
+class SingleClass(Plain):
     """A class number in the smallest type that holds it."""
 
     one_class: ClassVar[bool] = True
@@ -44,7 +38,7 @@ class SingleClass(Mechanism):
         """Class numbers below C."""
         return bool(observations.size == 0 or observations.max() < self.num_classes)
 
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+    def statistic(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """[class = observed]."""
         return np.asarray(observations == classes, dtype=np.float64)
 
@@ -97,11 +91,11 @@ class RandomizedResponse(SingleClass):
         table[np.arange(len(observations)), observations] = self.certificate().pure
         return table
 
-    def score_law(self) -> ScoreLaw:
+    def law(self) -> StatisticLaw:
         """A coin's."""
-        return ScoreLaw.coin(self._true / WHOLE, self.other / WHOLE)
+        return StatisticLaw.coin(self._true / WHOLE, self.other / WHOLE)
 
-    def kept(self) -> float:
+    def probability_kept(self) -> float:
         """The observed class speaks most."""
         return self._true / WHOLE
 

@@ -19,14 +19,8 @@ from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy, below
 from labeldp.errors import InputError
 from labeldp.mechanisms import information as nats
-from labeldp.mechanisms.base import (
-    CALIBRATION_MARGIN,
-    Mechanism,
-    Observations,
-    ScoreLaw,
-    check_prior,
-    check_word,
-)
+from labeldp.mechanisms.base import CALIBRATION_MARGIN, Observations, check_prior, check_word
+from labeldp.mechanisms.judge import Plain, StatisticLaw
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes
 
@@ -42,7 +36,7 @@ def _coin(holds: int) -> Table:
 
 
 @dataclass(frozen=True)
-class SubsetSelection(Mechanism):
+class SubsetSelection(Plain):
     """A uniform `size`-subset among those that hold the true class, with probability `holds`/2^64; else among the rest."""
 
     num_classes: int
@@ -124,17 +118,17 @@ class SubsetSelection(Mechanism):
         """ε·[c ∈ subset]."""
         return self._members(observations) * np.float32(self.certificate().pure)
 
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+    def statistic(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """[class ∈ subset]."""
         return np.asarray(self._members(observations)[np.arange(len(observations)), classes], dtype=np.float64)
 
-    def score_law(self) -> ScoreLaw:
+    def law(self) -> StatisticLaw:
         """A coin's; another class is in the subset with (P(k−1) + (2^64−P)k)/((C−1)·2^64)."""
         true = self.holds / WHOLE
         other = (self.holds * (self.size - 1) + (WHOLE - self.holds) * self.size) / ((self.num_classes - 1) * WHOLE)
-        return ScoreLaw.coin(true, other)
+        return StatisticLaw.coin(true, other)
 
-    def kept(self) -> float:
+    def probability_kept(self) -> float:
         """All k classes of the subset speak alike."""
         return self.holds / (WHOLE * self.size)
 

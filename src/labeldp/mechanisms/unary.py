@@ -32,7 +32,7 @@ class UnaryEncoding(Coordinatewise):
     num_classes: int
     keep: int
     name: ClassVar[str] = "unary"
-    score_levels: ClassVar[int] = 1
+    levels: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
