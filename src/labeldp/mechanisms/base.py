@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.accounting.cost import Cost
+from labeldp.accounting.cost import Cost, check_epsilon
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError
 from labeldp.private import Codes, PrivateLabels, check_num_classes
@@ -197,6 +198,11 @@ class Readable(Protocol):
         """The inverse of `parameters`; refuses what no mechanism can have."""
 
 
+def aimed_at(epsilon: float) -> Decimal:
+    """What calibration aims at: the margin below ε."""
+    return Decimal(check_epsilon(epsilon)) * (1 - Decimal(CALIBRATION_MARGIN))
+
+
 def check_prior(prior: npt.ArrayLike | None, num_classes: int) -> npt.NDArray[np.float64]:
     """A class prior as probabilities; uniform by default."""
     check_num_classes(num_classes)
@@ -225,3 +231,13 @@ def check_word(value: object, name: str, low: int = 1, high: int = (1 << 64) - 1
     if number is None or not low <= number <= high:
         raise InputError(f"{name} must be a whole number from {low} to {high}.")
     return number
+
+
+def check_number(value: object, name: str) -> float:
+    """A float from a mechanism's description."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{name} must be a number.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{name} is a number that no float holds.") from None

@@ -28,8 +28,9 @@ from labeldp.accounting.rounding import log_ratio_up
 from labeldp.entropy import Entropy, below
 from labeldp.errors import InputError
 from labeldp.mechanisms.base import Mechanism, Observations, check_word
-from labeldp.mechanisms.candidates import KEY, Channels, Flags, Packed, count_bits, keys, packed_bytes, unpacked
-from labeldp.mechanisms.subset import SubsetSelection, no_padding
+from labeldp.mechanisms.bits import Flags, Packed, no_padding, pack, packed_bytes, set_sizes, unpack
+from labeldp.mechanisms.candidates import KEY, Channels, keys, symbols
+from labeldp.mechanisms.subset import SubsetSelection
 from labeldp.mechanisms.table import WHOLE
 from labeldp.private import Codes, PrivateLabels, check_num_classes, code_dtype
 
@@ -154,7 +155,7 @@ class PriorAware(Mechanism):
     @property
     def observation_bytes(self) -> int:
         """The candidates and the subset, a bit a symbol."""
-        return 2 * packed_bytes(self.num_classes)
+        return 2 * packed_bytes(self.num_classes + 1)
 
     def valid(self, observations: Observations) -> bool:
         """Subsets of the candidates, of a shape that is known."""
@@ -162,24 +163,24 @@ class PriorAware(Mechanism):
         if not no_padding(candidates, self.num_classes + 1) or (subset & ~candidates).any():
             return False
         shapes = self._keys[self._shape_of(observations)]
-        return bool((shapes == keys(count_bits(candidates), count_bits(subset))).all())
+        return bool((shapes == keys(set_sizes(candidates), set_sizes(subset))).all())
 
     def informative(self, observations: Observations) -> Flags:
         """Rows with more than one candidate."""
-        return np.asarray(count_bits(self._halves(observations)[0]) > 1)
+        return np.asarray(set_sizes(self._halves(observations)[0]) > 1)
 
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
         """0 for a candidate outside the subset; the row's ε for one in it; between them for a class that is none."""
         shape = self._shape_of(observations)
-        candidates, subset = (unpacked(half, self.num_classes) for half in self._halves(observations))
-        symbols = np.where(candidates, 0, self._nones[shape, None])
-        symbols = np.where(subset, self._certificates[shape, None], symbols)
-        table = np.where(candidates[:, :-1], symbols[:, :-1], symbols[:, -1:])
+        candidates, subset = (symbols(half, self.num_classes) for half in self._halves(observations))
+        seen = np.where(candidates, 0, self._nones[shape, None])
+        seen = np.where(subset, self._certificates[shape, None], seen)
+        table = np.where(candidates[:, :-1], seen[:, :-1], seen[:, -1:])
         return table.astype(np.float32)
 
     def values(self, observations: Observations) -> npt.NDArray[np.float32]:
         """An equal share for each class that was observed, "any other" standing for all of them."""
-        candidates, subset = (unpacked(half, self.num_classes) for half in self._halves(observations))
+        candidates, subset = (symbols(half, self.num_classes) for half in self._halves(observations))
         seen = np.where(candidates[:, :-1], subset[:, :-1], subset[:, -1:]).astype(np.float32)
         return np.asarray(seen / seen.sum(axis=1, keepdims=True))
 
@@ -188,13 +189,13 @@ class PriorAware(Mechanism):
         return np.ones(len(observations), dtype=np.bool_)
 
     def _halves(self, observations: Observations) -> tuple[Packed, Packed]:
-        width = packed_bytes(self.num_classes)
+        width = packed_bytes(self.num_classes + 1)
         return observations[:, :width], observations[:, width:]
 
     def _shape_of(self, observations: Observations) -> npt.NDArray[np.intp]:
         """Each row's place in `shapes`, where it has one."""
         candidates, subset = self._halves(observations)
-        places = np.searchsorted(self._keys, keys(count_bits(candidates), count_bits(subset)))
+        places = np.searchsorted(self._keys, keys(set_sizes(candidates), set_sizes(subset)))
         return np.minimum(places, len(self.shapes) - 1)
 
     @cached_property
@@ -266,5 +267,5 @@ def _draw(shape: Shape, channels: Channels, codes: Codes, entropy: Entropy) -> O
     place[none] = below(entropy, m, len(none))
     drawn = shape.selection()._observe(place.astype(code_dtype(m)), entropy)
     subset = np.zeros(members.shape, dtype=np.uint8)
-    np.put_along_axis(subset, candidates, np.unpackbits(drawn, axis=1, count=m, bitorder="little"), axis=1)
-    return np.concatenate([channels.candidates, np.packbits(subset, axis=1, bitorder="little")], axis=1)
+    np.put_along_axis(subset, candidates, unpack(drawn, m), axis=1)
+    return np.concatenate([channels.candidates, pack(subset)], axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import localcontext
 from functools import lru_cache
 from math import ceil
 from typing import Any, ClassVar
@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.accounting.cost import Cost, check_epsilon
+from labeldp.accounting.cost import Cost
 from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy
-from labeldp.mechanisms.base import CALIBRATION_MARGIN, Observations, check_prior, check_word
+from labeldp.mechanisms.base import Observations, aimed_at, check_prior, check_word
 from labeldp.mechanisms.judge import Plain, StatisticLaw
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes, code_dtype
@@ -65,7 +65,7 @@ class RandomizedResponse(SingleClass):
         """The most informative one whose certificate is at most ε: other = 2^64/(e^ε + C − 1), rounded up."""
         check_num_classes(num_classes)
         with localcontext(CONTEXT):
-            e = (Decimal(check_epsilon(epsilon)) * (1 - Decimal(CALIBRATION_MARGIN))).exp()
+            e = aimed_at(epsilon).exp()
             return cls(int(num_classes), ceil(WHOLE / (e + num_classes - 1)))
 
     @property

@@ -28,8 +28,7 @@ from labeldp.accounting.rounding import CONTEXT, float_up
 from labeldp.accounting.sanitise import Sanitising
 from labeldp.entropy import Entropy, below, uint64s
 from labeldp.errors import InputError
-from labeldp.mechanisms.base import Guarantee, Mechanism, Observations
-from labeldp.mechanisms.laplace import number
+from labeldp.mechanisms.base import Guarantee, Mechanism, Observations, check_number
 from labeldp.mechanisms.noise import MIN_SIGMA, GridNoise
 from labeldp.private import check_num_classes, code_dtype, unheard
 
@@ -255,7 +254,7 @@ class PateAnswers(Mechanism):
             _whole(parameters.get(name), name) for name in ("teachers", "max_asked", "max_answered")
         )
         sigma1, sigma2, threshold, delta, accuracy = (
-            number(parameters.get(name), name) for name in ("sigma1", "sigma2", "threshold", "delta", "accuracy")
+            check_number(parameters.get(name), name) for name in ("sigma1", "sigma2", "threshold", "delta", "accuracy")
         )
         given = parameters.get("sanitising")
         names = ("order", "beta", "sigma_ss", "margin")
@@ -263,7 +262,7 @@ class PateAnswers(Mechanism):
         if given is not None:
             if not isinstance(given, dict):
                 raise InputError(f"sanitising is made of {', '.join(names)}.")
-            sanitising = Sanitising(*(number(given.get(name), name) for name in names))
+            sanitising = Sanitising(*(check_number(given.get(name), name) for name in names))
         return cls(num_classes, teachers, sigma1, sigma2, threshold, asked, answered, delta, accuracy, sanitising)
 
 
