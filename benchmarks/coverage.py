@@ -20,7 +20,7 @@ import numpy.typing as npt
 from measuring import machine
 
 from labeldp.evaluation.accuracy import AccuracyEstimate
-from labeldp.mechanisms import NoPrivacy, ScoreLaw
+from labeldp.mechanisms import NoPrivacy, StatisticLaw
 from labeldp.mechanisms.plan import NAMES, calibrate
 
 EPSILONS = (0.5, 1, 2, 4, 6, 8)
@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 class Limits:
     """Of every sum, as `AccuracyEstimate` gives them; both ends grow with the sum."""
 
-    def __init__(self, law: ScoreLaw, rows: int, share: float = 0.0, classes: int = 2) -> None:
+    def __init__(self, law: StatisticLaw, rows: int, share: float = 0.0, classes: int = 2) -> None:
         self.law, self.rows, self.share, self.classes = law, rows, share, classes
         self.top = law.levels * rows
         self.of = lru_cache(maxsize=None)(self._of)
@@ -71,7 +71,7 @@ def _first(low: int, high: int, holds: Any) -> int:
 class Sums:
     """The exact chances of every sum, by a Fourier transform of full length."""
 
-    def __init__(self, law: ScoreLaw, rows: int) -> None:
+    def __init__(self, law: StatisticLaw, rows: int) -> None:
         self.rows, self.size = rows, law.levels * rows + 1
         self.true, self.other = (np.fft.rfft(np.array(p), self.size) for p in (law.true, law.other))
 
@@ -85,36 +85,35 @@ class Sums:
         return np.maximum(np.fft.irfft(spectrum, self.size), 0.0)
 
 
-def wilson(law: ScoreLaw, rows: int) -> tuple[Floats, Floats]:
+def wilson(law: StatisticLaw, rows: int) -> tuple[Floats, Floats]:
     """The interval of earlier versions, for every sum."""
-    m, k = law.moments(), 1.959964**2 / rows
-    gap = m.mean_true - m.mean_other
-    seen = (np.arange(law.levels * rows + 1) / (law.levels * rows) - m.mean_other) / gap
+    k, gap = 1.959964**2 / rows, law.gap
+    seen = (np.arange(law.levels * rows + 1) / (law.levels * rows) - law.mean_other) / gap
     a = (1 + k) * gap**2
-    b = -2 * seen * gap**2 - k * (m.variance_true - m.variance_other + gap**2)
-    c = seen**2 * gap**2 - k * m.variance_other
+    b = -2 * seen * gap**2 - k * (law.variance_true - law.variance_other + gap**2)
+    c = seen**2 * gap**2 - k * law.variance_other
     root = np.sqrt(np.maximum(0.0, b * b - 4 * a * c))
     spare = 1e-9  # for rounding
     return np.clip((-b - root) / (2 * a) - spare, 0, 1), np.clip((-b + root) / (2 * a) + spare, 0, 1)
 
 
-def laws() -> dict[ScoreLaw, dict[str, Any]]:
-    found: dict[ScoreLaw, dict[str, Any]] = {}
+def laws() -> dict[StatisticLaw, dict[str, Any]]:
+    found: dict[StatisticLaw, dict[str, Any]] = {}
     for name in NAMES:
         for epsilon in EPSILONS:
             for classes in CLASSES:
-                law = calibrate(name, epsilon=epsilon, num_classes=classes).score_law()
+                law = calibrate(name, epsilon=epsilon, num_classes=classes).law()
                 found.setdefault(law, {"mechanism": name, "epsilon": epsilon, "classes": classes})
-    found.setdefault(NoPrivacy(2).score_law(), {"mechanism": "none", "epsilon": None, "classes": 2})
+    found.setdefault(NoPrivacy(2).law(), {"mechanism": "none", "epsilon": None, "classes": 2})
     return found
 
 
-def cells(law: ScoreLaw, rows: int) -> list[dict[str, Any]]:
+def cells(law: StatisticLaw, rows: int) -> list[dict[str, Any]]:
     """Every accuracy, drawn and of these rows; with planted labels where rows are few."""
     limits, sums, (low, high) = Limits(law, rows), Sums(law, rows), wilson(law, rows)
-    m, made = law.moments(), []
+    made: list[dict[str, Any]] = []
     middle = np.arange(limits.top + 1) / limits.top
-    possible = (middle >= m.mean_other) & (middle <= m.mean_true)  # the unbiased estimate is from 0 to 1
+    possible = (middle >= law.mean_other) & (middle <= law.mean_true)  # the unbiased estimate is from 0 to 1
     for accuracy in ACCURACIES:
         right = round(accuracy * rows)
         for what, chances, true in (

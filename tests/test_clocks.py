@@ -27,7 +27,7 @@ from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.mechanisms import PateAnswers, Selected
 from labeldp.mechanisms.repeats import Repeats
-from labeldp.mechanisms.selected import Run
+from labeldp.mechanisms.selected import Trial
 from labeldp.pate import linear, teachers
 from labeldp.pate.run import Stages
 from labeldp.private import unheard
@@ -171,7 +171,7 @@ def selection(world, codes, runs, step, after):
         released = np.setdiff1d(np.arange(ROWS), scoring)
         codes = PrivateLabels(np.arange(len(released)) % 2, 2)
         observations[released] = self.packed(1, self.parts[1].observe_uncharged(codes, SeededEntropy(1)))
-        return Run(1, observations, 20 - len(done))  # the first wins
+        return Trial(1, observations, 20 - len(done))  # the first wins
 
     world.patch.setattr(Repeats, "draw", lambda self, entropy: runs)
     world.patch.setattr(Selected, "_run", forced)

@@ -6,13 +6,13 @@ import sys
 import pytest
 
 import labeldp
-from labeldp.moved import MOVED
+from labeldp.renamed import MOVED
 
 
 @pytest.mark.parametrize(("old", "new"), MOVED.items())
 def test_an_old_name_is_the_new_one(old, new):
     sys.modules.pop(f"labeldp.{old}", None)
-    with pytest.warns(DeprecationWarning, match=rf"^labeldp\.{old} is labeldp\.{new} now\.$"):
+    with pytest.warns(DeprecationWarning, match=rf"^`labeldp\.{old}` is `labeldp\.{new}` now"):
         found = importlib.import_module(f"labeldp.{old}")
     there = importlib.import_module(f"labeldp.{new}")
     assert {name: value for name, value in vars(found).items() if not name.startswith("__")} == {

@@ -13,7 +13,7 @@ TESTS = Path(__file__).parent
 
 # From the ground up: a package imports from itself and from those named before it, nothing else.
 LAYERS = (
-    "moved", "errors", "entropy", "private", "wording", "provenance", "requirements", "files", "accounting", "mechanisms",
+    "renamed", "errors", "entropy", "private", "wording", "provenance", "requirements", "files", "accounting", "mechanisms",
     "denoise", "evaluation", "release", "data", "audit",
     # torch begins here
     "models", "training", "features", "estimators", "experiments", "selection", "pate",

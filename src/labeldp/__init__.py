@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from labeldp import moved
+from labeldp.renamed import find_moved_modules
 
 __version__ = "0.1.0"
 
@@ -57,7 +57,7 @@ _WHERE = {
 
 __all__ = sorted(_WHERE)
 
-moved.install()
+find_moved_modules()
 
 
 # Packages, so that `labeldp.training.PosteriorLoss()` works after `import labeldp` alone.

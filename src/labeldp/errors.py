@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from labeldp.renamed import renamed
+
 
 class LabelDPError(Exception):
     """Anything labeldp refuses or cannot do. `exit_code` is what the command line returns for it."""
@@ -17,7 +21,7 @@ class FileFormatError(InputError):
     """A release file is truncated, altered, from a newer labeldp, or not a release at all."""
 
 
-class NoMomentsError(InputError):
+class NoJudgeError(InputError):
     """The mechanism treats classes differently, so accuracy cannot be estimated from what it released."""
 
 
@@ -67,3 +71,7 @@ class UnfinishedError(LabelDPError):
     """A release was charged and then interrupted: by a full disk, a file that changed. The same request finishes it for nothing."""
 
     exit_code = 4
+
+
+if not TYPE_CHECKING:
+    __getattr__ = renamed(__name__, {"NoMomentsError": "NoJudgeError"})

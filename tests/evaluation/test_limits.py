@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from labeldp import NoPrivacy
-from labeldp.evaluation.limits import SumOfScores, accuracy_limits
-from labeldp.mechanisms import ScoreLaw
+from labeldp.evaluation.limits import SumOfStatistics, accuracy_limits
+from labeldp.mechanisms import StatisticLaw
 from labeldp.mechanisms.plan import NAMES, calibrate
 
 
 @lru_cache
 def law_of(name, epsilon, classes):
     mechanism = NoPrivacy(classes) if name == "none" else calibrate(name, epsilon=epsilon, num_classes=classes)
-    return mechanism.score_law()
+    return mechanism.law()
 
 
 def chances(law, right, wrong):
@@ -31,7 +31,7 @@ def chances(law, right, wrong):
 def mixed(law, accuracy):
     """The law of a row that is right with this probability."""
     one = accuracy * np.array(law.true) + (1 - accuracy) * np.array(law.other)
-    return ScoreLaw(tuple(one), tuple(one))
+    return StatisticLaw(tuple(one), tuple(one))
 
 
 def first(low, high, holds):
@@ -55,7 +55,7 @@ def coverage(law, rows, accuracy, found):
 @pytest.mark.parametrize("rows", [2, 50, 1000, 1_000_000])
 @pytest.mark.parametrize(("true", "other"), [(0.9, 0.1), (0.9975, 0.0025), (1.0, 0.0), (0.55, 0.5)])
 def test_tails_of_coins_are_binomial(rows, true, other):
-    sums = SumOfScores(ScoreLaw.coin(true, other), rows)
+    sums = SumOfStatistics(StatisticLaw.coin(true, other), rows)
     for accuracy in (0.0, 0.3, 0.999, 1.0):
         q = other + accuracy * (true - other)
         around = rows * q + np.sqrt(rows * q * (1 - q) + 1) * np.linspace(-6, 6, 25)
@@ -69,7 +69,7 @@ def test_tails_of_coins_are_binomial(rows, true, other):
 @pytest.mark.parametrize("rows", [2, 20, 200])
 def test_tails_of_grids_are_convolutions(name, epsilon, rows):
     law = law_of(name, epsilon, 10)
-    sums, found = SumOfScores(law, rows), chances(mixed(law, 0.7), rows, 0)
+    sums, found = SumOfStatistics(law, rows), chances(mixed(law, 0.7), rows, 0)
     above = found[::-1].cumsum()[::-1]
     for total in range(0, len(found), max(1, len(found) // 100)):
         assert sums.at_least(total, 0.7) == pytest.approx(above[total], abs=1e-12)
@@ -81,13 +81,12 @@ def test_tails_of_grids_are_convolutions(name, epsilon, rows):
 @pytest.mark.parametrize("name", ["response", "subset", "unary", "none"])
 def test_of_coins_they_are_those_of_clopper_and_pearson_through_the_channel(name):
     rows, law = 60, law_of(name, 2, 10)
-    m = law.moments()
     for hits in range(61):
         low, high = accuracy_limits(law, rows, hits, 0.95)
         ends = stats.beta.ppf(0.025, hits, rows - hits + 1), stats.beta.ppf(0.975, hits + 1, rows - hits)
         q = np.nan_to_num(ends[0]), 1.0 if hits == rows else ends[1]
-        exact = np.clip((np.array(q) - m.mean_other) / (m.mean_true - m.mean_other), 0, 1)
-        if m.mean_other * rows <= hits <= m.mean_true * rows:
+        exact = np.clip((np.array(q) - law.mean_other) / (law.mean_true - law.mean_other), 0, 1)
+        if law.mean_other * rows <= hits <= law.mean_true * rows:
             np.testing.assert_allclose((low, high), exact, atol=1e-6)
         assert low <= exact[0] + 1e-9  # beyond what is expected they are wider, never empty
         assert high >= exact[1] - 1e-9
@@ -105,8 +104,7 @@ def test_limits_grow_with_the_sum_and_hold_the_estimate(law, rows, data):
     within = share / 10, 1 - share + share / 10
     low, high = accuracy_limits(law, rows, total, 0.95, *within)
     assert within[0] <= low < high <= within[1]
-    m = law.moments()
-    estimate = (total / (law.levels * rows) - m.mean_other) / (m.mean_true - m.mean_other)
+    estimate = (total / (law.levels * rows) - law.mean_other) / (law.mean_true - law.mean_other)
     assert low - 1e-6 <= np.clip(estimate, *within) <= high + 1e-6
     above = accuracy_limits(law, rows, total + 1, 0.95, *within)
     assert low <= above[0] + 1e-6
@@ -134,8 +132,7 @@ def test_limits_hold(name, epsilon):
 def test_few_rows_are_wrong(epsilon, rows, accuracy, before):
     """Where an interval of standard errors (Wilson's) held in 84% of draws; the sum's chances are binomial."""
     law = law_of("response", epsilon, 2)
-    m = law.moments()
-    q = m.mean_other + accuracy * (m.mean_true - m.mean_other)
+    q = law.mean_other + accuracy * (law.mean_true - law.mean_other)
     found = stats.binom.pmf(np.arange(rows + 1), rows, q)
     assert coverage(law, rows, accuracy, found) >= 0.95
     within = np.abs(np.arange(rows + 1) - rows * q) <= 1.959964 * np.sqrt(rows * q * (1 - q))

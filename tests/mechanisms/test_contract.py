@@ -33,8 +33,8 @@ def test_shapes_and_types(name, num_classes):
     assert evidence.shape == (1000, num_classes)
     assert evidence.dtype == np.float32
     assert np.isfinite(evidence).all()
-    scores = mechanism.score(observations, y)
-    assert scores.shape == (1000,)
+    statistic = mechanism.statistic(observations, y)
+    assert statistic.shape == (1000,)
 
 
 @pytest.mark.parametrize(("name", "num_classes"), ALL)
@@ -48,20 +48,20 @@ def test_observations_carry_the_stated_information(name, num_classes):
 
 
 @pytest.mark.parametrize(("name", "num_classes"), ALL)
-def test_moments_are_those_of_the_score(name, num_classes):
+def test_the_law_is_that_of_the_statistic(name, num_classes):
     """At the true class and at another, 5 standard errors. False alarm: 1e-6 each."""
     mechanism = calibrated(name, 1.0, num_classes)
     y, private = labels(num_classes)
     observations = mechanism.observe_uncharged(private, SecureEntropy())
-    moments = mechanism.moments()
+    law = mechanism.law()
     other = (y + 1) % num_classes
-    for classes, mean, variance in ((y, moments.mean_true, moments.variance_true),
-                                    (other, moments.mean_other, moments.variance_other)):  # fmt: skip
-        scores = mechanism.score(observations, classes)
-        assert abs(scores.mean() - mean) < 5 * (variance / len(y)) ** 0.5
-        spread = (scores - mean) ** 2
+    for classes, mean, variance in ((y, law.mean_true, law.variance_true),
+                                    (other, law.mean_other, law.variance_other)):  # fmt: skip
+        seen = mechanism.statistic(observations, classes)
+        assert abs(seen.mean() - mean) < 5 * (variance / len(y)) ** 0.5
+        spread = (seen - mean) ** 2
         assert abs(spread.mean() - variance) < 5 * spread.std() / len(y) ** 0.5 + 1e-3 * variance
-    assert moments.mean_true > moments.mean_other
+    assert law.mean_true > law.mean_other
 
 
 @pytest.mark.parametrize("name", ["response", "subset", "unary"])
@@ -157,15 +157,15 @@ def test_no_privacy_hands_out_the_labels():
 
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
-def test_score_is_sharper_than_the_clipped_value(name):
+def test_the_statistic_is_sharper_than_the_clipped_value(name):
     """Its standard error for an accuracy of 1/2 is at most that of clip(o, 0, 1) and of o itself; rounding it to levels costs 0.2%."""
     mechanism = calibrated(name, 1.0, 10)
     p = mechanism._probabilities()
     value = mechanism.values(np.arange(256, dtype=np.uint8)[:, None])[:, 0].astype(np.float64)
 
-    def error(score):
+    def error(statistic):
         mixed = (p + p[::-1]) / 2
-        return np.sqrt(mixed @ score**2 - (mixed @ score) ** 2) / (p[::-1] @ score - p @ score)
+        return np.sqrt(mixed @ statistic**2 - (mixed @ statistic) ** 2) / (p[::-1] @ statistic - p @ statistic)
 
     posterior, rounded = p[::-1] / (p + p[::-1]), mechanism._cell_levels()
     assert error(posterior) <= min(error(np.clip(value, 0, 1)), error(value)) * (1 + 1e-9)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from labeldp import Gaussian, Laplace, RandomizedResponse, SeededEntropy, SubsetSelection, UnaryEncoding
-from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms import PateAnswers, PriorAware
-from labeldp.mechanisms.candidates import most_informative
+from labeldp.errors import InputError
+from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.joint import Joint
 from labeldp.private import PrivateLabels
 
@@ -49,28 +48,6 @@ def test_the_certificate_is_the_dearest_part_not_the_sum():
     assert (both.epsilon, both.delta) == (pure.guarantee().epsilon, 1e-6)
 
 
-def test_only_rows_of_the_first_part_that_can_judge_do():
-    prior = np.full((50, 10), 0.1)
-    channels = most_informative(prior, 1.0)
-    aware = PriorAware.calibrated(epsilon=1.0, num_classes=10, channels=channels)
-    plain = SubsetSelection.calibrated(epsilon=1.0, num_classes=10)
-    other = RandomizedResponse.calibrated(epsilon=1.0, num_classes=10)
-    joint = Joint(10, (aware, plain, other))
-    labels = PrivateLabels(np.arange(50) % 10, 10)
-    seen = [aware.observe_given(labels, channels, SeededEntropy(0)), drawn(plain), drawn(other)]
-    together = np.concatenate([joint.packed(i, part) for i, part in enumerate(seen)])
-    mask = joint.judges(together)
-    assert mask.tolist() == [False] * 50 + [True] * 50 + [False] * 50
-    mechanism, observations = joint.judging(together[mask])
-    assert mechanism == plain
-    np.testing.assert_array_equal(observations, seen[1])
-    for rows in (together[:50], together[40:60], together[90:110]):
-        with pytest.raises(NoMomentsError):
-            joint.judging(rows)
-    with pytest.raises(NoMomentsError):
-        joint.moments()
-
-
 def test_what_cannot_be_joined():
     with pytest.raises(InputError, match="numbers of classes"):
         Joint(10, (PARTS[0],))
@@ -81,8 +58,6 @@ def test_what_cannot_be_joined():
     )
     with pytest.raises(InputError, match="PATE"):
         Joint(10, (answers,))
-    with pytest.raises(InputError, match="releases nothing itself"):
-        drawn(Joint(CLASSES, PARTS))
 
 
 def test_damage_is_seen():

@@ -27,7 +27,7 @@ def test_json_is_finite_and_complete():
         assert set(entry) >= {"name", "information_nats", "epsilon", "delta", "parameters", "flip_probability"}
         assert all(math.isfinite(entry[key]) for key in ("information_nats", "epsilon", "delta"))
         assert entry["epsilon"] <= 1.0
-        assert entry["flip_probability"] == 1 - calibrate(entry["name"], epsilon=1.0, num_classes=10).kept()
+        assert entry["flip_probability"] == 1 - calibrate(entry["name"], epsilon=1.0, num_classes=10).probability_kept()
     assert "none" not in {entry["name"] for entry in data["mechanisms"]}
 
 

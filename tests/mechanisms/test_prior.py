@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from labeldp import PrivateLabels, SecureEntropy, SeededEntropy, SubsetSelection
-from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms import PriorAware, mechanism_from_json
+from labeldp.errors import InputError, NoJudgeError
+from labeldp.mechanisms import PriorAware, judge_of, mechanism_from_json
 from labeldp.mechanisms.candidates import Channels, information, most_informative
 from labeldp.mechanisms.plan import NAMES
 from labeldp.mechanisms.prior import Shape
@@ -235,18 +235,9 @@ def test_padding_cannot_be():
 
 def test_what_it_does_not_have():
     mechanism, observation = example(), packed(6, {0, 1, 6}, {6})
-    assert not mechanism.can_judge
     assert "prior" not in NAMES
-    with pytest.raises(NoMomentsError, match="k-subset"):
-        mechanism.moments()
-    with pytest.raises(NoMomentsError, match="alike"):
-        mechanism.score(observation, np.array([0]))
-    with pytest.raises(InputError, match=r"candidates\.information"):
-        mechanism.information()
-    with pytest.raises(InputError, match="--public-prior"):
-        mechanism.observe_uncharged(PrivateLabels([1], 6), SecureEntropy())
-    with pytest.raises(InputError, match="--public-prior"):
-        mechanism.release([1], data_set="x", ledger=None)
+    with pytest.raises(NoJudgeError, match=r"alike.*k-subset"):
+        judge_of(mechanism, observation)
 
 
 def test_labels_and_channels_must_belong_together():

@@ -14,15 +14,15 @@ from scipy import stats
 
 from labeldp import Gaussian, NoPrivacy, PrivateLabels, SecureEntropy, SeededEntropy
 from labeldp.accounting.cost import Cost
-from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms import BY_NAME, Selected, mechanism_from_json
+from labeldp.errors import InputError, NoJudgeError
+from labeldp.mechanisms import BY_NAME, Selected, judge_of, judging_rows, mechanism_from_json
 from labeldp.mechanisms.joint import Joint
 from labeldp.mechanisms.plan import NAMES
 from labeldp.mechanisms.repeats import Repeats, TwoSidedGeometric
 from labeldp.mechanisms.selected import PURE
 
 from .channels import WHOLE, channel
-from .test_geometric import below_or_at, log, noise_law
+from .test_repeats import below_or_at, log, noise_law
 
 mpmath.mp.dps = 80
 FALSE_ALARM = 1e-7  # of each goodness-of-fit test
@@ -291,7 +291,7 @@ def test_rows_say_what_the_winners_mechanism_says_and_rows_that_scored_nothing(c
     np.testing.assert_array_equal(mechanism.values(together)[released], part.values(own)[released])
     assert not mechanism.evidence(together)[~released].any()
     np.testing.assert_allclose(mechanism.values(together)[~released], 1 / classes, rtol=1e-6)
-    assert not mechanism.judges(together).any()
+    assert not judging_rows(mechanism, together).any()
 
 
 def test_observations_that_cannot_be():
@@ -313,19 +313,11 @@ def test_observations_that_cannot_be():
 def test_what_it_does_not_have():
     mechanism = example()
     _, together = drawn(mechanism, 0)
-    assert (mechanism.trust, mechanism.can_judge) == ("central", False)
+    assert mechanism.trust == "central"
     assert BY_NAME["selected"] is Selected
     assert "selected" not in NAMES
-    with pytest.raises(NoMomentsError, match="too high"):
-        mechanism.moments()
-    with pytest.raises(NoMomentsError, match="too high"):
-        mechanism.score(together, np.zeros(40, dtype=int))
-    for release in (
-        lambda: mechanism.observe_uncharged(PrivateLabels([1], 10), SecureEntropy()),
-        lambda: mechanism.release([1], data_set="x", ledger=None),
-    ):
-        with pytest.raises(InputError, match="labeldp select"):
-            release()
+    with pytest.raises(NoJudgeError, match="too high"):
+        judge_of(mechanism, together)
     with pytest.raises(InputError, match="cannot be joined"):
         Joint(10, (mechanism,))
     assert mechanism.information() == min(part.information() for part in mechanism.parts)

@@ -15,8 +15,8 @@ from labeldp import SecureEntropy, SeededEntropy
 from labeldp.accounting.cost import Cost
 from labeldp.accounting.gaussian import gaussian_delta, gaussian_epsilon, upper_tail
 from labeldp.accounting.rounding import CONTEXT
-from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms import PateAnswers, mechanism_from_json
+from labeldp.errors import InputError, NoJudgeError
+from labeldp.mechanisms import PateAnswers, judge_of, mechanism_from_json
 from labeldp.mechanisms.noise import GridNoise
 from labeldp.mechanisms.votes import WIDE, coin, coin_slack
 from tests.mechanisms.test_noise import Fixed
@@ -198,9 +198,8 @@ def test_evidence_is_one_hot_or_a_public_confusion():
     assert sure.evidence(said).tolist() == [[-math.inf, -math.inf, 0, -math.inf], [0] * 4, [0] * 4]
     np.testing.assert_allclose(np.exp(doubtful.evidence(said))[0], [0.1, 0.1, 0.7, 0.1], rtol=1e-6)
     assert sure.informative(said).tolist() == [True, False, False]
-    for nothing in (sure.moments, sure.information):
-        with pytest.raises(NoMomentsError, match="private"):
-            nothing()
+    with pytest.raises(NoJudgeError, match="private"):
+        judge_of(sure, said)
 
 
 def test_ties_on_the_grid_fall_to_each_alike():

@@ -79,8 +79,8 @@ def test_the_scripts_numbers_are_pythons(opened, kind):
             close = 1e-6 if name in ("laplace", "gaussian") else 1e-9
             expected = mechanism.information(prior)
             assert nats == pytest.approx(expected, rel=close, abs=1e-12), (name, epsilon)
-            assert flip == pytest.approx(1 - mechanism.kept(), rel=close, abs=1e-14), (name, epsilon)
-            assert rows == pytest.approx(rows_needed(mechanism.moments(), 0.02), rel=close), (name, epsilon)
+            assert flip == pytest.approx(1 - mechanism.probability_kept(), rel=close, abs=1e-14), (name, epsilon)
+            assert rows == pytest.approx(rows_needed(mechanism.law(), 0.02), rel=close), (name, epsilon)
             assert (bytes_, says) == (mechanism.observation_bytes, mechanism.describe())
 
 
@@ -122,11 +122,11 @@ def test_numbers_on_the_page_are_those_of_the_json(opened):
 def test_rows_needed_are_what_the_estimate_needs():
     """With so many rows, z standard errors of an estimate are at most the half width, and at the worst accuracy equal to it."""
     for name in NAMES:
-        moments = calibrate(name, epsilon=1.0, num_classes=10).moments()
-        rows, gap = rows_needed(moments, 0.03), moments.mean_true - moments.mean_other
+        law = calibrate(name, epsilon=1.0, num_classes=10).law()
+        rows, gap = rows_needed(law, 0.03), law.gap
         widths = []
         for a in np.linspace(0, 1, 1001):
-            variance = a * moments.variance_true + (1 - a) * moments.variance_other + a * (1 - a) * gap**2
+            variance = a * law.variance_true + (1 - a) * law.variance_other + a * (1 - a) * gap**2
             widths.append(1.959964 * (variance / rows) ** 0.5 / gap)
         assert max(widths) == pytest.approx(0.03, rel=1e-4)
 
@@ -193,8 +193,8 @@ def test_rows_follow_the_accuracy_wanted(opened):
     page.fill("#within", "1")
     page.select_option("#sure", "99")
     for row in settled(page):
-        moments = calibrate(row["name"], epsilon=1.0, num_classes=10).moments()
-        assert row["rows"] == whole(np.ceil(rows_needed(moments, 0.01, NORMAL["99"])))
+        law = calibrate(row["name"], epsilon=1.0, num_classes=10).law()
+        assert row["rows"] == whole(np.ceil(rows_needed(law, 0.01, NORMAL["99"])))
     assert page.text_content("#said-sure") == "99"
 
 

@@ -45,7 +45,7 @@ def test_numbers_are_those_of_the_runs_json(runs):
 def test_did_it_act(runs):
     html = page(runs / "plain")
     release = labeldp.Release.load(runs / "plain" / "released.parquet")
-    assert 1 - release.mechanism.kept() in numbers(html)
+    assert 1 - release.mechanism.probability_kept() in numbers(html)
     assert release.mechanism.information() in numbers(html)
     planted = 100 / len(release)
     for c in range(10):

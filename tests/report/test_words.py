@@ -41,7 +41,7 @@ def test_a_real_mechanism_reaches_it_and_does_not_pass_it():
     """Randomized response with two classes: Bayes' rule on its own probabilities."""
     mechanism = RandomizedResponse.calibrated(epsilon=1.0, num_classes=2)
     epsilon = mechanism.certificate().epsilon()
-    keep = mechanism.kept()
+    keep = mechanism.probability_kept()
     for p in (0.01, 0.1, 0.5, 0.9):
         posterior = p * keep / (p * keep + (1 - p) * (1 - keep))
         assert posterior <= best_guess(p, epsilon) * (1 + 1e-12)

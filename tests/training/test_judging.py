@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import labeldp
-from labeldp.errors import InputError, NoMomentsError
+from labeldp.errors import InputError
+from labeldp.mechanisms import PriorAware
+from labeldp.mechanisms.candidates import most_informative
 from labeldp.training.crossfit import cross_fit
 from labeldp.training.finished import open_run
 from labeldp.training.job import Job
@@ -121,12 +123,13 @@ def test_bad_choices(job, changes, message):
         replace(job, **changes)
 
 
-def test_without_moments_there_is_no_accuracy(job, tmp_path, monkeypatch):
-    def none(self):
-        raise NoMomentsError("classes are treated differently")
-
-    monkeypatch.setattr(type(job.release.mechanism), "score_law", none)
-    summary = train(job, tmp_path / "run")
+def test_without_a_judge_there_is_no_accuracy(job, tmp_path):
+    channels = most_informative(np.full((ROWS, 3), 1 / 3), 2.0)
+    aware = PriorAware.calibrated(epsilon=2.0, num_classes=3, channels=channels)
+    observations = aware.observe_given(labeldp.PrivateLabels(world()[1], 3), channels, labeldp.SeededEntropy(5))
+    release = labeldp.Release(job.release.header, aware, pa.array(job.release.ids), observations, job.release.checksum)
+    assert replace(job, release=release).judge() is None
+    summary = train(replace(job, release=release), tmp_path / "run")
     assert summary["accuracy_estimated"] is None
     assert summary["standard_error"] is None
     assert summary["commonest_class_estimated"] is None

@@ -71,14 +71,15 @@ def _behind(origin: PriorOrigin) -> str:
 
 
 def _carries(release: Description) -> str:
-    from labeldp.mechanisms import PateAnswers, PriorAware, Selected
+    from labeldp.mechanisms import PateAnswers, RowMechanism, Selected
 
-    if isinstance(release.mechanism, PateAnswers) and release.observations is not None:
-        asked, answered = release.mechanism.counts(release.observations)
+    mechanism, observations = release.mechanism, release.observations
+    if isinstance(mechanism, RowMechanism):
+        return f"{mechanism.information():.4f} nats a row under a uniform prior"
+    if isinstance(mechanism, PateAnswers) and observations is not None:
+        asked, answered = mechanism.counts(observations)
         return f"{answered:,} answers to {asked:,} questions"
-    if isinstance(release.mechanism, Selected) and release.observations is not None:
-        told = release.mechanism.informative(release.observations)
-        return f"{int(told.sum()):,} rows by candidate {release.mechanism.winner(release.observations)}; the others scored, and say nothing"
-    if isinstance(release.mechanism, PriorAware):
-        return "what each row's public prior left open; the candidates of each row are in its observation"
-    return f"{release.mechanism.information():.4f} nats a row under a uniform prior"
+    if isinstance(mechanism, Selected) and observations is not None:
+        told = int(mechanism.informative(observations).sum())
+        return f"{told:,} rows by candidate {mechanism.winner(observations)}; the others scored, and say nothing"
+    return "what each row's public prior left open; the candidates of each row are in its observation"

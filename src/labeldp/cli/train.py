@@ -89,6 +89,7 @@ def command(
     import torch
 
     from labeldp.cli.progress import Progress
+    from labeldp.mechanisms import judging_rows
     from labeldp.training.crossfit import cross_fit
     from labeldp.training.job import Job
     from labeldp.training.machine import Machine, joined
@@ -141,7 +142,7 @@ def command(
         size = values.shape[-1] if values.ndim == 4 else 32
         recipe = make_recipe(name, loaded.mechanism.num_classes, size, epochs)
         # A release that cannot judge keeps no row from training, unless it is told to.
-        judged = holdout is not None or loaded.mechanism.judges(loaded.observations).any()
+        judged = holdout is not None or judging_rows(loaded.mechanism, loaded.observations).any()
         return Job(
             loaded, values, name, recipe, share if judged else 0.0, select, patience, columns=columns, canary_share=canary_share,
             machine=Machine(device, dtype, compile_model), prior_saw_none=other_rows,

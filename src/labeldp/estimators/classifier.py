@@ -21,6 +21,7 @@ from labeldp.entropy import Entropy
 from labeldp.errors import InputError
 from labeldp.estimators.linear import fit_linear
 from labeldp.mechanisms import Mechanism, NoPrivacy
+from labeldp.mechanisms.base import row_wise
 from labeldp.mechanisms.plan import DEFAULT_DELTA, calibrate, recommend
 from labeldp.private import PrivateLabels
 from labeldp.release.core import Release
@@ -102,7 +103,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Release these labels once, through the ledger, and return an unfitted classifier that holds the release.
 
         `mechanism` is a name, or one that is calibrated already; by default the one that tells most at this ε. Other arguments are
-        those of `Mechanism.release` and of the classifier.
+        those of `RowMechanism.release` and of the classifier.
         """
         if mechanism is None:
             mechanism = recommend(epsilon, num_classes, delta=delta)
@@ -120,7 +121,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"this mechanism is for {mechanism.num_classes} classes, ε = {spent.epsilon:g} and δ = {spent.delta:g}, which is not, or "
                 "more than, what was asked for."
             )
-        release = mechanism.release(
+        release = row_wise(mechanism).release(
             labels, data_set=data_set, ledger=ledger if isinstance(ledger, Ledger) else Ledger(ledger), ids=ids, label=label,
             label_names=label_names, entropy=entropy, again=again,
         )  # fmt: skip

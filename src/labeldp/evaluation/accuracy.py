@@ -1,7 +1,7 @@
 """Accuracy from released labels: no clean label, no extra cost. For rows that the predictions do not depend on.
 
-For a class-symmetric mechanism, the score g of an observation at class ŷ has mean E₁ if ŷ is the true class and E₀ if it is
-not, both known exactly. So accuracy = (E[g] − E₀)/(E₁ − E₀), whatever the errors look like.
+For a `Judge`, the statistic g of an observation at class ŷ has mean E₁ if ŷ is the true class and E₀ if it is not, both known exactly.
+So accuracy = (E[g] − E₀)/(E₁ − E₀), whatever the errors look like.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.evaluation.limits import accuracy_limits
-from labeldp.mechanisms import Mechanism, ScoreLaw
+from labeldp.mechanisms import Mechanism, StatisticLaw, judge_of
 
 
 @dataclass(frozen=True)
 class AccuracyEstimate:
-    """How often a model is right, judged by the scores of so many rows, `total` levels of their `law` in all."""
+    """How often a model is right, judged by the statistics of so many rows, `total` levels of their `law` in all."""
 
     unbiased: float  # right on average, and so at times an impossible accuracy: below 0 or above 1
     standard_error: float
     rows: int
-    law: ScoreLaw
+    law: StatisticLaw
     total: int
     canary_share: float = 0.0
     num_classes: int = 2
@@ -49,10 +49,10 @@ class AccuracyEstimate:
         )
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Limits that hold with this probability or more, whatever the accuracy: exact, from the law of the scores.
+        """Limits that hold with this probability or more, whatever the accuracy: exact, from the law of the statistic.
 
         What they hold for is the chance that a row drawn like these is called right; and, but for a thousandth, the share of these very
-        rows that is (whose scores vary less). See `labeldp.evaluation.limits`.
+        rows that is (whose statistics vary less). See `labeldp.evaluation.limits`.
         """
         if not 0 < confidence < 1:
             raise InputError(f"a confidence is between 0 and 1; got {confidence}. Usual: 0.95.")
@@ -64,7 +64,7 @@ class AccuracyEstimate:
 
 def counted_interval(right: int, rows: int, confidence: float = 0.95) -> tuple[float, float]:
     """The same where the labels are public, and simply counted."""
-    return accuracy_limits(ScoreLaw.coin(1.0, 0.0), rows, right, confidence)
+    return accuracy_limits(StatisticLaw.coin(1.0, 0.0), rows, right, confidence)
 
 
 def accuracy_parts(
@@ -122,21 +122,19 @@ def estimate_accuracy(
         raise InputError("an accuracy needs at least two held-out rows.")
     if predictions.min() < 0 or predictions.max() >= mechanism.num_classes:
         raise InputError(f"predictions must be class numbers 0 to {mechanism.num_classes - 1}.")
-    mechanism, observations = mechanism.judging(observations)
-    law = mechanism.score_law()
-    moments = law.moments()
-    score = mechanism.score(observations, predictions)
-    gap = moments.mean_true - moments.mean_other
+    judge, observations = judge_of(mechanism, observations)
+    law, statistic = judge.law(), judge.statistic(observations, predictions)
+    gap = law.gap
     if not gap > 0:
         raise InputError("this mechanism's observations say nothing about the label, and so nothing about accuracy.")
-    accuracy = (float(score.mean()) - moments.mean_other) / gap
+    accuracy = (float(statistic.mean()) - law.mean_other) / gap
     share = min(1.0, max(0.0, accuracy))
-    variance = share * moments.variance_true + (1 - share) * moments.variance_other + share * (1 - share) * gap**2
-    error = math.sqrt(variance / len(score)) / gap
+    variance = share * law.variance_true + (1 - share) * law.variance_other + share * (1 - share) * gap**2
+    error = math.sqrt(variance / len(statistic)) / gap
     if not -6 * error <= accuracy <= 1 + 6 * error:
         raise InputError(
-            f"no accuracy explains these scores (they come to {accuracy:.0%} ± {error:.1%}): were these rows trained on, or is the "
+            f"no accuracy explains these observations (they come to {accuracy:.0%} ± {error:.1%}): were these rows trained on, or is the "
             "release of other rows?"
         )
-    total = int(np.rint(score * law.levels).astype(np.int64).sum())
-    return AccuracyEstimate(accuracy, error, len(score), law, total)
+    total = int(np.rint(statistic * law.levels).astype(np.int64).sum())
+    return AccuracyEstimate(accuracy, error, len(statistic), law, total)

@@ -1,6 +1,6 @@
 """Which classes a model takes for which, and how common each class is, from released labels alone. For rows that were not trained on.
 
-For a class-symmetric mechanism, z_c = (score at class c − E₀)/(E₁ − E₀) has mean 1 if c is the true class and 0 if it is not. So the mean
+For a `Judge`, z_c = (statistic at class c − E₀)/(E₁ − E₀) has mean 1 if c is the true class and 0 if it is not. So the mean
 of z_c over rows is the share of class c, and over the rows that a model calls d, the share of those that are truly c.
 """
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import AccuracyEstimate, estimate_accuracy
-from labeldp.mechanisms import Mechanism
+from labeldp.mechanisms import Mechanism, judge_of
 
 Table = npt.NDArray[np.float64]
 
@@ -54,19 +54,19 @@ def estimate_confusion(
     estimate_accuracy(
         mechanism, observations, predictions
     )  # the same conditions, and the same words where they are not met
-    mechanism, observations = mechanism.judging(observations)
-    classes, moments = mechanism.num_classes, mechanism.moments()
-    gap = moments.mean_true - moments.mean_other
+    judge, observations = judge_of(mechanism, observations)
+    classes, law = judge.num_classes, judge.law()
+    gap, mean_other = law.gap, law.mean_other
     called = np.bincount(predictions, minlength=classes)
     shares = np.empty((classes, classes))
     for c in range(classes):
-        z = (mechanism.score(observations, np.full(len(observations), c)) - moments.mean_other) / gap
+        z = (judge.statistic(observations, np.full(len(observations), c)) - mean_other) / gap
         shares[c] = np.bincount(predictions, weights=z, minlength=classes) / len(predictions)
     rows, of_called = len(predictions), called / len(predictions)
     # X = [called d]·z_c has E[X²] = s(v₁/gap² + 1) + (f − s)·v₀/gap², with f the share that is called d and s that of c among all. The
     # estimate of s may be 0 by chance, where the error is not: one row more is assumed.
     s = np.minimum(np.clip(shares, 0, of_called) + 1 / rows, of_called)
-    square = s * (moments.variance_true / gap**2 + 1) + (of_called - s) * moments.variance_other / gap**2
+    square = s * (law.variance_true / gap**2 + 1) + (of_called - s) * law.variance_other / gap**2
     errors = np.sqrt(np.maximum(square - s**2, 0) / rows)
     return Confusion(shares, errors, called)
 

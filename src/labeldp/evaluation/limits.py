@@ -1,9 +1,9 @@
-"""Exact limits for an accuracy, from the law of a sum of scores.
+"""Exact limits for an accuracy, from the law of a sum of statistics.
 
-A score takes the values 0, 1 … L (in steps of 1/L). Of rows that are right with probability a it has the law a·true + (1−a)·other, so
-their sum T over n rows has a law that is known exactly, and it grows with a (the true class's scores are the larger ones). Ruled out are
-the accuracies at which T would come out as large as it did, or as small, with a chance of at most α/2 (Clopper and Pearson's rule; for
-a score of 0 or 1 these are their limits, mapped through the channel). So the limits hold with probability 1 − α or more, whatever the
+A statistic takes the values 0, 1 … L (in steps of 1/L). Of rows that are right with probability a it has the law a·true + (1−a)·other, so
+their sum T over n rows has a law that is known exactly, and it grows with a (the true class's are the larger ones). Ruled out are the
+accuracies at which T would come out as large as it did, or as small, with a chance of at most α/2 (Clopper and Pearson's rule; for
+a statistic of 0 or 1 these are their limits, mapped through the channel). So the limits hold with probability 1 − α or more, whatever the
 accuracy. If instead k of these very n rows are right, T varies less: see benchmarks/results/coverage.json for both.
 
 The tails of T come from its characteristic function φ(ω)ⁿ at the frequencies of a window of M values beyond which T has a mass below
@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from labeldp.mechanisms.base import ScoreLaw
+from labeldp.mechanisms import StatisticLaw
 
 _BEYOND = 32.0  # the window leaves out a mass of 2·e^−32
 _WEIGHTLESS = -41.0  # log of what a frequency may weigh to be left out
@@ -26,17 +26,14 @@ _SPARE = 1e-9  # tails are compared with this much to spare, for rounding
 _STEP = 1e-7  # limits are searched to this, and rounded outwards
 
 
-class SumOfScores:
+class SumOfStatistics:
     """T, in whole levels, of `rows` independent rows."""
 
-    def __init__(self, law: ScoreLaw, rows: int) -> None:
+    def __init__(self, law: StatisticLaw, rows: int) -> None:
         self.rows, self.top = rows, law.levels * rows
-        m = law.moments()
-        self._other, self._gap = m.mean_other * self.top, (m.mean_true - m.mean_other) * self.top
+        self._other, self._gap = law.mean_other * self.top, law.gap * self.top
         # Bernstein: P[|T − E T| ≥ w] ≤ 2·exp(−w²/(2(V + L·w/3))), with V at most its largest value over a.
-        variance = (
-            (max(m.variance_true, m.variance_other) + (m.mean_true - m.mean_other) ** 2 / 4) * law.levels * self.top
-        )
+        variance = (max(law.variance_true, law.variance_other) + law.gap**2 / 4) * law.levels * self.top
         third = _BEYOND * law.levels / 3
         wide = 2 * math.ceil(third + math.sqrt(third**2 + 2 * _BEYOND * variance) + 1)
         self._whole = wide > self.top
@@ -74,13 +71,13 @@ class SumOfScores:
 
 
 @lru_cache(maxsize=64)
-def _sum(law: ScoreLaw, rows: int) -> SumOfScores:
-    return SumOfScores(law, rows)
+def _sum(law: StatisticLaw, rows: int) -> SumOfStatistics:
+    return SumOfStatistics(law, rows)
 
 
 @lru_cache(maxsize=4096)
 def accuracy_limits(
-    law: ScoreLaw, rows: int, total: int, confidence: float, least: float = 0.0, most: float = 1.0
+    law: StatisticLaw, rows: int, total: int, confidence: float, least: float = 0.0, most: float = 1.0
 ) -> tuple[float, float]:
     """The accuracies from `least` to `most` that a sum of `total` levels over so many rows does not rule out.
 

@@ -29,7 +29,7 @@ from labeldp.audit.result import AuditResult
 from labeldp.data.bundled import Bundled, load
 from labeldp.entropy import SecureEntropy, below
 from labeldp.errors import InputError
-from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
+from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy, RowMechanism
 from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.training.folder import RunFolder
 from labeldp.training.machine import Machine
@@ -55,7 +55,7 @@ class Game:
     labels: tuple[int, int] = (0, 1)
     data: str | None = None
 
-    def channel(self, num_classes: int) -> Mechanism:
+    def channel(self, num_classes: int) -> RowMechanism:
         """The mechanism that labels pass through before each training."""
         if self.mechanism == NoPrivacy.name:
             return NoPrivacy(num_classes)

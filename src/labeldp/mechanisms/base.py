@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.accounting.cost import Cost
+from labeldp.accounting.cost import Cost, check_epsilon
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError
 from labeldp.private import Codes, PrivateLabels, check_num_classes
+from labeldp.renamed import NowFunction, Renamed
 
 if TYPE_CHECKING:
     from labeldp.accounting.ledger import Ledger
@@ -36,50 +38,24 @@ class Guarantee:
     delta: float
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Mean and variance of `score` at a class that is the true one, and at one that is not."""
-
-    mean_true: float
-    mean_other: float
-    variance_true: float
-    variance_other: float
-
-
-@dataclass(frozen=True)
-class ScoreLaw:
-    """The law of `score`, whose values are 0, 1/L, 2/L … 1: the chance of each, at the true class and at another one."""
-
-    true: tuple[float, ...]
-    other: tuple[float, ...]
-
-    @classmethod
-    def coin(cls, true: float, other: float) -> ScoreLaw:
-        """Of a score that is 0 or 1."""
-        return cls((1 - true, true), (1 - other, other))
-
-    @property
-    def levels(self) -> int:
-        """L."""
-        return len(self.true) - 1
-
-    def moments(self) -> Moments:
-        """Sums over the values."""
-        values = np.arange(self.levels + 1) / self.levels
-        true, other = np.array(self.true), np.array(self.other)
-        means = float(true @ values), float(other @ values)
-        return Moments(*means, float(true @ (values - means[0]) ** 2), float(other @ (values - means[1]) ** 2))
-
-
 class Mechanism(ABC):
-    """A randomizer of known cost. Frozen; every field is public and may be printed."""
+    """A randomizer of known cost. Frozen; every field is public and may be printed.
+
+    What draws row by row, from labels alone, is a `RowMechanism`; what held-out accuracy can be estimated from is a `Judge`.
+    """
 
     name: ClassVar[str]
     trust: ClassVar[str] = "local"  # who must be trusted: with "central", a place that sees features and labels
-    can_judge: ClassVar[bool] = True  # whether it has moments, so that held-out rows estimate accuracy
     one_class: ClassVar[bool] = False  # an observation is one class number; otherwise it is a row of bytes
     valid_as_a_whole: ClassVar[bool] = False  # some rows of a release can be valid although all of them are not
     num_classes: int
+
+    # Said where a mechanism of another type is needed: a `RowMechanism`, and a `Judge`.
+    not_by_row: ClassVar[str] = "this mechanism takes more than labels: it does not release them row by row."
+    no_judge: ClassVar[str] = (
+        "this mechanism does not treat all classes alike, so accuracy cannot be estimated from what it released. Keep held-out rows "
+        "under a plain mechanism (k-subset)."
+    )
 
     # ── the promise ──
 
@@ -90,6 +66,56 @@ class Mechanism(ABC):
     def guarantee(self) -> Guarantee:
         """The certificate of one release as (ε, δ)."""
         return Guarantee(self.certificate().epsilon(), 0.0)
+
+    # ── what anybody may compute from an observation ──
+
+    @property
+    @abstractmethod
+    def observation_bytes(self) -> int:
+        """The width of one observation."""
+
+    def valid(self, observations: Observations) -> bool:
+        """Whether this mechanism could have emitted every one of these; where it is `valid_as_a_whole`, all of them together."""
+        return True
+
+    def informative(self, observations: Observations) -> npt.NDArray[np.bool_]:
+        """Which of these say anything about their label."""
+        return np.ones(len(observations), dtype=np.bool_)
+
+    @abstractmethod
+    def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
+        """log p(observation | true label = c) + const, one row an observation, one column a class."""
+
+    def values(self, observations: Observations) -> npt.NDArray[np.float32]:
+        """The noisy one-hot label, for those who train on it as it is: an equal share for each class that speaks most for itself."""
+        evidence = self.evidence(observations)
+        most = (evidence == evidence.max(axis=1, keepdims=True)).astype(np.float32)
+        return np.asarray(most / most.sum(axis=1, keepdims=True))
+
+    def valued(self, observations: Observations) -> npt.NDArray[np.bool_]:
+        """Which of these have such a label."""
+        return self.informative(observations)
+
+    # ── description ──
+
+    @abstractmethod
+    def describe(self) -> str:
+        """What it does to a label, in a few words."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What, beside the number of classes, makes this mechanism what it is; JSON, integers over 2^64 as text."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Name, classes and parameters: enough to build the mechanism again."""
+        return {"name": self.name, "num_classes": self.num_classes, "parameters": self.parameters()}
+
+    judges = NowFunction("labeldp.mechanisms.judge.judging_rows")
+    judging = NowFunction("labeldp.mechanisms.judge.judge_of")
+
+
+class RowMechanism(Mechanism):
+    """A mechanism that needs nothing but labels, and draws for each row alone."""
 
     # ── the label owner's side ──
 
@@ -139,84 +165,42 @@ class Mechanism(ABC):
             again=again, ids_as_written=ids_as_written,
         )  # fmt: skip
 
-    # ── what anybody may compute from an observation ──
-
-    @property
-    @abstractmethod
-    def observation_bytes(self) -> int:
-        """The width of one observation."""
-
-    def valid(self, observations: Observations) -> bool:
-        """Whether this mechanism could have emitted every one of these; where it is `valid_as_a_whole`, all of them together."""
-        return True
-
-    def informative(self, observations: Observations) -> npt.NDArray[np.bool_]:
-        """Which of these say anything about their label."""
-        return np.ones(len(observations), dtype=np.bool_)
+    # ── what its probabilities say ──
 
     @abstractmethod
-    def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
-        """log p(observation | true label = c) + const, one row an observation, one column a class."""
-
-    def values(self, observations: Observations) -> npt.NDArray[np.float32]:
-        """The noisy one-hot label, for those who train on it as it is: an equal share for each class that speaks most for itself."""
-        evidence = self.evidence(observations)
-        most = (evidence == evidence.max(axis=1, keepdims=True)).astype(np.float32)
-        return np.asarray(most / most.sum(axis=1, keepdims=True))
-
-    def valued(self, observations: Observations) -> npt.NDArray[np.bool_]:
-        """Which of these have such a label."""
-        return self.informative(observations)
-
-    def judges(self, observations: Observations) -> npt.NDArray[np.bool_]:
-        """Which of these rows can estimate an accuracy, if they are held out."""
-        return np.full(len(observations), self.can_judge)
-
-    def judging(self, observations: Observations) -> tuple[Mechanism, Observations]:
-        """Whose moments, and which observations, estimate an accuracy from these rows."""
-        return self, observations
-
-    @abstractmethod
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
-        """A number for each row that is larger, on average, if `classes` (one class number a row) names the true one."""
-
-    @abstractmethod
-    def score_law(self) -> ScoreLaw:
-        """The exact law of `score`, from which held-out accuracy is estimated, with limits, without a clean label."""
-
-    def moments(self) -> Moments:
-        """The means and variances of that law."""
-        return self.score_law().moments()
-
-    @abstractmethod
-    def kept(self) -> float:
+    def probability_kept(self) -> float:
         """The probability that the class for which an observation speaks most (ties broken at random) is the true one.
 
-        1 − kept() is the label-flip probability. For a uniform prior no other guess is right more often.
+        1 − probability_kept() is the label-flip probability. For a uniform prior no other guess is right more often.
         """
 
     @abstractmethod
     def information(self, prior: npt.ArrayLike | None = None) -> float:
         """Nats that an observation carries about a label drawn from `prior` (default: uniform)."""
 
-    # ── description ──
+    kept = Renamed("probability_kept")
 
-    @abstractmethod
-    def describe(self) -> str:
-        """What it does to a label, in a few words."""
 
-    @abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """What, beside the number of classes, makes this mechanism what it is; JSON, integers over 2^64 as text."""
+def row_wise(mechanism: Mechanism) -> RowMechanism:
+    """The same, where labels are all that there is; refused if they are not enough for it."""
+    if not isinstance(mechanism, RowMechanism):
+        raise InputError(mechanism.not_by_row)
+    return mechanism
+
+
+class Readable(Protocol):
+    """A kind of mechanism that files can name: one that is built again from its description."""
+
+    name: ClassVar[str]
 
     @classmethod
-    @abstractmethod
     def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> Mechanism:
         """The inverse of `parameters`; refuses what no mechanism can have."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Name, classes and parameters: enough to build the mechanism again."""
-        return {"name": self.name, "num_classes": self.num_classes, "parameters": self.parameters()}
+
+def aimed_at(epsilon: float) -> Decimal:
+    """What calibration aims at: the margin below ε."""
+    return Decimal(check_epsilon(epsilon)) * (1 - Decimal(CALIBRATION_MARGIN))
 
 
 def check_prior(prior: npt.ArrayLike | None, num_classes: int) -> npt.NDArray[np.float64]:
@@ -247,3 +231,13 @@ def check_word(value: object, name: str, low: int = 1, high: int = (1 << 64) - 1
     if number is None or not low <= number <= high:
         raise InputError(f"{name} must be a whole number from {low} to {high}.")
     return number
+
+
+def check_number(value: object, name: str) -> float:
+    """A float from a mechanism's description."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{name} must be a number.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{name} is a number that no float holds.") from None

@@ -25,33 +25,20 @@ import numpy.typing as npt
 
 from labeldp.accounting.cost import check_epsilon
 from labeldp.errors import InputError
-from labeldp.mechanisms.subset import no_padding
+from labeldp.mechanisms.bits import Flags, Packed, no_padding, pack, packed_bytes, set_sizes, unpack
 from labeldp.private import check_num_classes
 
 # ----------------------------------------------------------------
 # Public channels, row by row: which symbols are candidates, and how many of them are observed. Compact, whatever the number of rows.
 
 Whole: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Packed: TypeAlias = npt.NDArray[np.uint8]
 
 KEY = 1 << 17  # more than any size
-_ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 
 
-def packed_bytes(num_classes: int) -> int:
-    """Bytes for one bit a symbol."""
-    return num_classes // 8 + 1
-
-
-def unpacked(packed: Packed, num_classes: int) -> Flags:
+def symbols(packed: Packed, num_classes: int) -> Flags:
     """Flags, a column a symbol."""
-    return np.unpackbits(packed, axis=1, count=num_classes + 1, bitorder="little").view(np.bool_)
-
-
-def count_bits(packed: Packed) -> Whole:
-    """How many symbols each row's set has."""
-    return np.asarray(_ONES[packed].sum(axis=1, dtype=np.int64))
+    return unpack(packed, num_classes + 1).view(np.bool_)
 
 
 def keys(candidates: Whole, sizes: npt.NDArray[np.integer[Any]]) -> Whole:
@@ -69,7 +56,7 @@ class Channels:
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
-        shape = (len(self.sizes), packed_bytes(self.num_classes))
+        shape = (len(self.sizes), packed_bytes(self.num_classes + 1))
         if self.candidates.shape != shape or self.candidates.dtype != np.uint8:
             raise InputError(f"the candidates of {shape[0]:,} rows are {shape[1]} bytes a row, a bit a symbol.")
         if self.sizes.ndim != 1 or self.sizes.dtype != np.uint16:
@@ -87,8 +74,7 @@ class Channels:
     @classmethod
     def of(cls, members: Flags, sizes: npt.NDArray[np.integer[Any]]) -> Channels:
         """From flags, a column a class and a last one for "any other class"."""
-        packed = np.packbits(members, axis=1, bitorder="little")
-        return cls(members.shape[1] - 1, packed, sizes.astype(np.uint16))
+        return cls(members.shape[1] - 1, pack(members), sizes.astype(np.uint16))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Channels]) -> Channels:
@@ -106,11 +92,11 @@ class Channels:
 
     def counts(self) -> Whole:
         """How many candidates each row has."""
-        return count_bits(self.candidates)
+        return set_sizes(self.candidates)
 
     def members(self) -> Flags:
         """The candidates as flags, a column a symbol."""
-        return unpacked(self.candidates, self.num_classes)
+        return symbols(self.candidates, self.num_classes)
 
     def shapes(self) -> list[tuple[int, int]]:
         """The different pairs of m and k."""

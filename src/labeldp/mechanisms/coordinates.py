@@ -20,17 +20,18 @@ from labeldp.accounting.cost import Cost
 from labeldp.accounting.rounding import CONTEXT, add_up, log_ratio_up
 from labeldp.entropy import Entropy
 from labeldp.mechanisms import information as nats
-from labeldp.mechanisms.base import Mechanism, Observations, ScoreLaw, check_prior
+from labeldp.mechanisms.base import Observations, check_prior
+from labeldp.mechanisms.judge import Plain, StatisticLaw
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes
 
 Cells: TypeAlias = npt.NDArray[np.uint8]
 
 
-class Coordinatewise(Mechanism):
+class Coordinatewise(Plain):
     """A product of C tables of at most 256 cells."""
 
-    score_levels: ClassVar[int] = 64  # rounding a score to so many makes its standard error at most 0.2% larger
+    levels: ClassVar[int] = 64  # rounding the statistic to so many makes its standard error at most 0.2% larger
 
     @abstractmethod
     def _table(self) -> Table:
@@ -73,26 +74,26 @@ class Coordinatewise(Mechanism):
         return self._log_ratios().astype(np.float32)[self._cells(observations)]
 
     def _cell_levels(self) -> npt.NDArray[np.int64]:
-        """The score of each cell in whole steps, which sums keep: so the law of a sum of scores is exact."""
+        """The statistic of each cell in whole steps, which sums keep: so the law of a sum of them is exact."""
         g = 1 / (1 + np.exp(-self._log_ratios()))
         span = (g[-1] - g[0]) or 1.0  # 0 where the mechanism tells nothing
-        return np.asarray(np.rint((g - g[0]) / span * self.score_levels), dtype=np.int64)
+        return np.asarray(np.rint((g - g[0]) / span * self.levels), dtype=np.int64)
 
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+    def statistic(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """p(cell | true)/(p(cell | true) + p(cell | other)), the posterior at even odds, stretched to [0, 1] and rounded to whole levels.
 
         Among all functions of the cell it has (but for the rounding) the smallest standard error where half of the predictions are right.
         """
         cells = self._cells(observations)[np.arange(len(observations)), classes]
-        return np.asarray(self._cell_levels()[cells] / self.score_levels)
+        return np.asarray(self._cell_levels()[cells] / self.levels)
 
-    def score_law(self) -> ScoreLaw:
+    def law(self) -> StatisticLaw:
         """Sums over the cells."""
         p, level = self._probabilities(), self._cell_levels()
-        true, other = (np.bincount(level, weights=w, minlength=self.score_levels + 1).tolist() for w in (p[::-1], p))
-        return ScoreLaw(tuple(true), tuple(other))
+        true, other = (np.bincount(level, weights=w, minlength=self.levels + 1).tolist() for w in (p[::-1], p))
+        return StatisticLaw(tuple(true), tuple(other))
 
-    def kept(self) -> float:
+    def probability_kept(self) -> float:
         """A sum over the levels of evidence at the true class."""
         return truth_wins(self._table().weights, self.num_classes)
 

@@ -13,9 +13,8 @@ from labeldp.accounting.cost import Cost, check_delta, check_epsilon
 from labeldp.accounting.gaussian import upper_tail
 from labeldp.accounting.rounding import CONTEXT, exp, float_up, log_ratio_up
 from labeldp.errors import AccountingError, InputError
-from labeldp.mechanisms.base import CALIBRATION_MARGIN, Guarantee
+from labeldp.mechanisms.base import CALIBRATION_MARGIN, Guarantee, check_number
 from labeldp.mechanisms.coordinates import CELLS, Additive, integer_weights
-from labeldp.mechanisms.laplace import number
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import check_num_classes
 
@@ -148,7 +147,7 @@ class Gaussian(Additive):
     @classmethod
     def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> Gaussian:
         """From `sigma` and `delta`."""
-        sigma = number(parameters.get("sigma"), "sigma")
+        sigma = check_number(parameters.get("sigma"), "sigma")
         if not math.isfinite(sigma):
             raise InputError("sigma must be finite.")
-        return cls(num_classes, sigma, number(parameters.get("delta"), "delta"))
+        return cls(num_classes, sigma, check_number(parameters.get("delta"), "delta"))

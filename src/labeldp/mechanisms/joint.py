@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost
 from labeldp.accounting.rows import highest
-from labeldp.entropy import Entropy
-from labeldp.errors import InputError, NoMomentsError
+from labeldp.errors import InputError
 from labeldp.mechanisms.base import Guarantee, Mechanism, Observations
-from labeldp.private import Codes
 
 # ----------------------------------------------------------------
 # Observations of several mechanisms in one table: a row's first byte says whose it is, the others are what that one emitted.
@@ -41,15 +39,19 @@ class Parts(Mechanism):
         packed[:, 1 : 1 + part.observation_bytes] = raw
         return packed
 
-    def _unpacked(self, observations: Observations) -> Iterator[tuple[Mechanism, npt.NDArray[np.intp], Observations]]:
+    def unpacked(self, observations: Observations) -> Iterator[tuple[Mechanism, npt.NDArray[np.intp], Observations]]:
         """Each part that has rows here, with their positions and its own observations of them."""
         for number in self.numbers(observations):
             part = self.parts[number]
-            rows = np.flatnonzero(observations[:, 0] == self.first_part + number)
+            rows = np.flatnonzero(self.rows_of(number, observations))
             raw = np.ascontiguousarray(observations[rows, 1 : 1 + part.observation_bytes])
             if part.one_class:
                 raw = raw.view(np.uint8 if part.observation_bytes == 1 else np.uint16).reshape(-1)
             yield part, rows, raw
+
+    def rows_of(self, number: int, observations: Observations) -> npt.NDArray[np.bool_]:
+        """Which of these are of one part."""
+        return np.asarray(observations[:, 0] == self.first_part + number)
 
     def numbers(self, observations: Observations) -> list[int]:
         """The parts that have rows here."""
@@ -64,7 +66,7 @@ class Parts(Mechanism):
             return False
         return all(
             part.valid(raw) and not observations[rows, 1 + part.observation_bytes :].any()
-            for part, rows, raw in self._unpacked(observations)
+            for part, rows, raw in self.unpacked(observations)
         )
 
     def informative(self, observations: Observations) -> npt.NDArray[np.bool_]:
@@ -79,7 +81,7 @@ class Parts(Mechanism):
         self, observations: Observations, what: Callable[[Mechanism, Observations], npt.NDArray[np.bool_]]
     ) -> npt.NDArray[np.bool_]:
         mask = np.zeros(len(observations), dtype=np.bool_)
-        for part, rows, raw in self._unpacked(observations):
+        for part, rows, raw in self.unpacked(observations):
             mask[rows] = what(part, raw)
         return mask
 
@@ -95,7 +97,7 @@ class Parts(Mechanism):
         self, observations: Observations, what: Callable[[Mechanism, Observations], npt.NDArray[np.float32]], otherwise: float
     ) -> npt.NDArray[np.float32]:  # fmt: skip
         table = np.full((len(observations), self.num_classes), otherwise, dtype=np.float32)
-        for part, rows, raw in self._unpacked(observations):
+        for part, rows, raw in self.unpacked(observations):
             table[rows] = what(part, raw)
         return table
 
@@ -114,6 +116,8 @@ class Joint(Parts):
     num_classes: int
     parts: tuple[Mechanism, ...]
     name: ClassVar[str] = "joint"
+    not_by_row: ClassVar[str] = "a joint release is made of releases; it releases nothing itself."
+    no_judge: ClassVar[str] = "these rows were released by mechanisms that cannot judge together."
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.parts) <= _MOST_PARTS:
@@ -142,40 +146,7 @@ class Joint(Parts):
         each = [part.guarantee() for part in self.parts]
         return Guarantee(max(one.epsilon for one in each), max(one.delta for one in each))
 
-    def _observe(self, codes: Codes, entropy: Entropy) -> NoReturn:
-        raise InputError("a joint release is made of releases; it releases nothing itself.")
-
-    # ── judging ──
-
-    def judges(self, observations: Observations) -> npt.NDArray[np.bool_]:
-        """Rows of the first part that can: an estimate has one set of moments."""
-        judge = next((number for number, part in enumerate(self.parts) if part.can_judge), len(self.parts))
-        return np.asarray(observations[:, 0] == judge)
-
-    def judging(self, observations: Observations) -> tuple[Mechanism, Observations]:
-        """The part's own mechanism and observations."""
-        found = list(self._unpacked(observations))
-        if len(found) != 1 or not found[0][0].can_judge:
-            raise NoMomentsError("these rows were released by mechanisms that cannot judge together.")
-        return found[0][0], found[0][2]
-
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> NoReturn:
-        """Only parts have one."""
-        raise NoMomentsError("a joint release judges by one of its parts; see `judging`.")
-
-    def score_law(self) -> NoReturn:
-        """Only parts have one."""
-        raise NoMomentsError("a joint release judges by one of its parts; see `judging`.")
-
-    def kept(self) -> NoReturn:
-        """Differs from row to row."""
-        raise NoMomentsError("how often a row of a joint release keeps its label depends on its part.")
-
     # ── description ──
-
-    def information(self, prior: npt.ArrayLike | None = None) -> NoReturn:
-        """Differs from row to row."""
-        raise InputError("what a row of a joint release carries depends on its part.")
 
     def describe(self) -> str:
         """In a few words."""
@@ -184,8 +155,3 @@ class Joint(Parts):
     def parameters(self) -> dict[str, Any]:
         """The parts."""
         return {"parts": [part.to_json() for part in self.parts]}
-
-    @classmethod
-    def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> NoReturn:
-        """A joint release is never a file."""
-        raise InputError("a joint release is made of release files, and is no file itself.")

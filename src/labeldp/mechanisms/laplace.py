@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from labeldp.accounting.cost import MAX_EPSILON, MIN_EPSILON, check_epsilon
 from labeldp.accounting.rounding import CONTEXT
 from labeldp.errors import AccountingError, InputError
-from labeldp.mechanisms.base import CALIBRATION_MARGIN
+from labeldp.mechanisms.base import CALIBRATION_MARGIN, check_number
 from labeldp.mechanisms.coordinates import CELLS, Additive, integer_weights
 from labeldp.mechanisms.table import Table
 from labeldp.private import check_num_classes
@@ -86,14 +86,4 @@ class Laplace(Additive):
     @classmethod
     def from_parameters(cls, num_classes: int, parameters: Mapping[str, Any]) -> Laplace:
         """From `scale`."""
-        return cls(num_classes, number(parameters.get("scale"), "scale"))
-
-
-def number(value: object, name: str) -> float:
-    """A float from a mechanism's description."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{name} must be a number.")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InputError(f"{name} is a number that no float holds.") from None
+        return cls(num_classes, check_number(parameters.get("scale"), "scale"))

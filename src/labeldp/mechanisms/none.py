@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError
-from labeldp.mechanisms.base import Observations, ScoreLaw, check_prior
+from labeldp.mechanisms.base import Observations, check_prior
+from labeldp.mechanisms.judge import StatisticLaw
 from labeldp.mechanisms.response import SingleClass
 from labeldp.private import Codes, check_num_classes
 
@@ -40,11 +41,11 @@ class NoPrivacy(SingleClass):
         table[np.arange(len(observations)), observations] = 0
         return table
 
-    def score_law(self) -> ScoreLaw:
-        """The score is right."""
-        return ScoreLaw.coin(1.0, 0.0)
+    def law(self) -> StatisticLaw:
+        """The statistic is right."""
+        return StatisticLaw.coin(1.0, 0.0)
 
-    def kept(self) -> float:
+    def probability_kept(self) -> float:
         """Always."""
         return 1.0
 

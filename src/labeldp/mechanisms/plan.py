@@ -13,18 +13,18 @@ from labeldp.errors import AccountingError, InputError
 from labeldp.mechanisms import (
     Gaussian,
     Laplace,
-    Mechanism,
     NoPrivacy,
     RandomizedResponse,
     SubsetSelection,
     UnaryEncoding,
 )
 from labeldp.mechanisms.base import check_prior
+from labeldp.mechanisms.judge import Plain
 from labeldp.private import check_num_classes
 
 DEFAULT_DELTA = 1e-5
 # Among equally informative ones the first is taken: simpler, and fewer bytes a row.
-_CALIBRATORS: dict[str, Callable[..., Mechanism]] = {
+_CALIBRATORS: dict[str, Callable[..., Plain]] = {
     "response": lambda delta, prior, **k: RandomizedResponse.calibrated(**k),
     "subset": lambda delta, prior, **k: SubsetSelection.calibrated(prior=prior, **k),
     "unary": lambda delta, prior, **k: UnaryEncoding.calibrated(**k),
@@ -38,13 +38,13 @@ NAMES = tuple(_CALIBRATORS)
 class Option:
     """One mechanism, calibrated, with what it carries."""
 
-    mechanism: Mechanism
+    mechanism: Plain
     information: float
 
     @property
     def flip_probability(self) -> float:
         """How often the class for which an observation speaks most is not the true one."""
-        return 1 - self.mechanism.kept()
+        return 1 - self.mechanism.probability_kept()
 
     def to_json(self) -> dict[str, Any]:
         """As `labeldp plan --json` prints it."""
@@ -67,7 +67,7 @@ class Plan:
     epsilon: float
     num_classes: int
     options: tuple[Option, ...]
-    recommended: Mechanism
+    recommended: Plain
     prior_entropy: float  # nats: what an observation could carry at most
     skipped: dict[str, str]
 
@@ -90,7 +90,7 @@ def calibrate(
     num_classes: int,
     delta: float | None = None,
     prior: npt.ArrayLike | None = None,
-) -> Mechanism:
+) -> Plain:
     """The named mechanism at ε."""
     if name == NoPrivacy.name:
         return NoPrivacy(num_classes)
@@ -129,7 +129,7 @@ def plan(
 
 def recommend(
     epsilon: float, num_classes: int, prior: npt.ArrayLike | None = None, *, delta: float | None = None
-) -> Mechanism:
+) -> Plain:
     """The most informative mechanism at ε, among the pure ones unless a δ is given."""
     names = [name for name in NAMES if name != Gaussian.name or delta is not None]
     return plan(epsilon, num_classes, prior=prior, delta=delta, names=names).recommended

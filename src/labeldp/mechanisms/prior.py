@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +26,11 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost, check_epsilon
 from labeldp.accounting.rounding import log_ratio_up
 from labeldp.entropy import Entropy, below
-from labeldp.errors import InputError, NoMomentsError
+from labeldp.errors import InputError
 from labeldp.mechanisms.base import Mechanism, Observations, check_word
-from labeldp.mechanisms.candidates import KEY, Channels, Flags, Packed, count_bits, keys, packed_bytes, unpacked
-from labeldp.mechanisms.subset import SubsetSelection, no_padding
+from labeldp.mechanisms.bits import Flags, Packed, no_padding, pack, packed_bytes, set_sizes, unpack
+from labeldp.mechanisms.candidates import KEY, Channels, keys, symbols
+from labeldp.mechanisms.subset import SubsetSelection
 from labeldp.mechanisms.table import WHOLE
 from labeldp.private import Codes, PrivateLabels, check_num_classes, code_dtype
 
@@ -84,7 +85,13 @@ class PriorAware(Mechanism):
     num_classes: int
     shapes: tuple[Shape, ...]
     name: ClassVar[str] = "prior"
-    can_judge: ClassVar[bool] = False
+    not_by_row: ClassVar[str] = (
+        "a prior-aware release needs a public prior for each row, beside the labels: see `labeldp release --public-prior`."
+    )
+    no_judge: ClassVar[str] = (
+        "a prior-aware mechanism does not treat all classes alike, so accuracy cannot be estimated from what it released. Keep held-out "
+        "rows under a plain mechanism (k-subset)."
+    )
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -143,19 +150,12 @@ class PriorAware(Mechanism):
                 observed[start + rows] = _draw(shape, part[rows], codes[start + rows], entropy)
         return observed
 
-    def _observe(self, codes: Codes, entropy: Entropy) -> NoReturn:
-        raise InputError(_NEEDS_PRIOR)
-
-    def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Not from labels alone."""
-        raise InputError(_NEEDS_PRIOR)
-
     # ── what anybody may compute from an observation ──
 
     @property
     def observation_bytes(self) -> int:
         """The candidates and the subset, a bit a symbol."""
-        return 2 * packed_bytes(self.num_classes)
+        return 2 * packed_bytes(self.num_classes + 1)
 
     def valid(self, observations: Observations) -> bool:
         """Subsets of the candidates, of a shape that is known."""
@@ -163,24 +163,24 @@ class PriorAware(Mechanism):
         if not no_padding(candidates, self.num_classes + 1) or (subset & ~candidates).any():
             return False
         shapes = self._keys[self._shape_of(observations)]
-        return bool((shapes == keys(count_bits(candidates), count_bits(subset))).all())
+        return bool((shapes == keys(set_sizes(candidates), set_sizes(subset))).all())
 
     def informative(self, observations: Observations) -> Flags:
         """Rows with more than one candidate."""
-        return np.asarray(count_bits(self._halves(observations)[0]) > 1)
+        return np.asarray(set_sizes(self._halves(observations)[0]) > 1)
 
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
         """0 for a candidate outside the subset; the row's ε for one in it; between them for a class that is none."""
         shape = self._shape_of(observations)
-        candidates, subset = (unpacked(half, self.num_classes) for half in self._halves(observations))
-        symbols = np.where(candidates, 0, self._nones[shape, None])
-        symbols = np.where(subset, self._certificates[shape, None], symbols)
-        table = np.where(candidates[:, :-1], symbols[:, :-1], symbols[:, -1:])
+        candidates, subset = (symbols(half, self.num_classes) for half in self._halves(observations))
+        seen = np.where(candidates, 0, self._nones[shape, None])
+        seen = np.where(subset, self._certificates[shape, None], seen)
+        table = np.where(candidates[:, :-1], seen[:, :-1], seen[:, -1:])
         return table.astype(np.float32)
 
     def values(self, observations: Observations) -> npt.NDArray[np.float32]:
         """An equal share for each class that was observed, "any other" standing for all of them."""
-        candidates, subset = (unpacked(half, self.num_classes) for half in self._halves(observations))
+        candidates, subset = (symbols(half, self.num_classes) for half in self._halves(observations))
         seen = np.where(candidates[:, :-1], subset[:, :-1], subset[:, -1:]).astype(np.float32)
         return np.asarray(seen / seen.sum(axis=1, keepdims=True))
 
@@ -188,34 +188,14 @@ class PriorAware(Mechanism):
         """All of them: a single candidate is observed, though that says nothing. RRWithPrior trains on it, as a pseudo-label."""
         return np.ones(len(observations), dtype=np.bool_)
 
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> NoReturn:
-        """None."""
-        raise NoMomentsError(_NO_MOMENTS)
-
-    def score_law(self) -> NoReturn:
-        """None: classes are not treated alike."""
-        raise NoMomentsError(_NO_MOMENTS)
-
-    def kept(self) -> NoReturn:
-        """None: it depends on the row's candidates."""
-        raise NoMomentsError(
-            "how often a prior-aware mechanism keeps a label depends on the row's candidates, so there is no one answer."
-        )
-
-    def information(self, prior: npt.ArrayLike | None = None) -> NoReturn:
-        """Not of the mechanism, but of each row."""
-        raise InputError(
-            "what a prior-aware observation carries depends on the row's prior: see `labeldp.mechanisms.candidates.information`."
-        )
-
     def _halves(self, observations: Observations) -> tuple[Packed, Packed]:
-        width = packed_bytes(self.num_classes)
+        width = packed_bytes(self.num_classes + 1)
         return observations[:, :width], observations[:, width:]
 
     def _shape_of(self, observations: Observations) -> npt.NDArray[np.intp]:
         """Each row's place in `shapes`, where it has one."""
         candidates, subset = self._halves(observations)
-        places = np.searchsorted(self._keys, keys(count_bits(candidates), count_bits(subset)))
+        places = np.searchsorted(self._keys, keys(set_sizes(candidates), set_sizes(subset)))
         return np.minimum(places, len(self.shapes) - 1)
 
     @cached_property
@@ -270,15 +250,6 @@ class PriorAware(Mechanism):
         )
 
 
-_NEEDS_PRIOR = (
-    "a prior-aware release needs a public prior for each row, beside the labels: see `labeldp release --public-prior`."
-)
-_NO_MOMENTS = (
-    "a prior-aware mechanism does not treat all classes alike, so accuracy cannot be estimated from what it released. Keep held-out "
-    "rows under a plain mechanism (k-subset)."
-)
-
-
 def _draw(shape: Shape, channels: Channels, codes: Codes, entropy: Entropy) -> Observations:
     """Observations of rows that share one shape: k-subset selection among the candidates' places 0 … m − 1.
 
@@ -296,5 +267,5 @@ def _draw(shape: Shape, channels: Channels, codes: Codes, entropy: Entropy) -> O
     place[none] = below(entropy, m, len(none))
     drawn = shape.selection()._observe(place.astype(code_dtype(m)), entropy)
     subset = np.zeros(members.shape, dtype=np.uint8)
-    np.put_along_axis(subset, candidates, np.unpackbits(drawn, axis=1, count=m, bitorder="little"), axis=1)
-    return np.concatenate([channels.candidates, np.packbits(subset, axis=1, bitorder="little")], axis=1)
+    np.put_along_axis(subset, candidates, unpack(drawn, m), axis=1)
+    return np.concatenate([channels.candidates, pack(subset)], axis=1)

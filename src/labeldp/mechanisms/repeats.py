@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.accounting.cost import Cost, check_epsilon
+from labeldp.accounting.cost import Cost
 from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.accounting.selection import halting, selection_base, selection_cost
 from labeldp.entropy import Entropy, uint64s
 from labeldp.errors import InputError
-from labeldp.mechanisms.base import CALIBRATION_MARGIN, check_word
-from labeldp.mechanisms.laplace import number
+from labeldp.mechanisms.base import aimed_at, check_number, check_word
 from labeldp.mechanisms.table import WHOLE, Table
 
 # ----------------------------------------------------------------
@@ -56,8 +55,7 @@ class TwoSidedGeometric:
     def calibrated(cls, *, epsilon: float) -> TwoSidedGeometric:
         """The least noise whose certificate is at most ε: a = 2^64·e^−ε, rounded up."""
         with localcontext(CONTEXT):
-            aim = Decimal(check_epsilon(epsilon)) * (1 - Decimal(CALIBRATION_MARGIN))
-            return cls(math.ceil(WHOLE * (-aim).exp()))
+            return cls(math.ceil(WHOLE * (-aimed_at(epsilon)).exp()))
 
     def certificate(self) -> Cost:
         """log(2^64/a)."""
@@ -102,7 +100,7 @@ class Repeats:
     shape: float = 1.0
 
     def __post_init__(self) -> None:
-        mean, shape = number(self.mean, "mean"), number(self.shape, "shape")
+        mean, shape = check_number(self.mean, "mean"), check_number(self.shape, "shape")
         if not 1 < mean <= MAX_MEAN:
             raise InputError(
                 f"mean is the expected number of runs, above 1 and at most {MAX_MEAN:g}; got {mean:g}. A typical value is 10."
@@ -157,7 +155,7 @@ class Repeats:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Repeats:
         """The inverse of `to_json`."""
-        return cls(mean=number(data.get("mean"), "mean"), shape=number(data.get("shape"), "shape"))
+        return cls(mean=check_number(data.get("mean"), "mean"), shape=check_number(data.get("shape"), "shape"))
 
 
 def _first_and_mean(gamma: int, shape: float) -> tuple[Decimal, Decimal]:

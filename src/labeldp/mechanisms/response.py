@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import localcontext
 from functools import lru_cache
 from math import ceil
 from typing import Any, ClassVar
@@ -12,17 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.accounting.cost import Cost, check_epsilon
+from labeldp.accounting.cost import Cost
 from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy
-from labeldp.mechanisms.base import (
-    CALIBRATION_MARGIN,
-    Mechanism,
-    Observations,
-    ScoreLaw,
-    check_prior,
-    check_word,
-)
+from labeldp.mechanisms.base import Observations, aimed_at, check_prior, check_word
+from labeldp.mechanisms.judge import Plain, StatisticLaw
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes, code_dtype
 
@@ -30,7 +24,7 @@ from labeldp.private import Codes, check_num_classes, code_dtype
 # Mechanisms whose observation is one class number.
 
 
-class SingleClass(Mechanism):
+class SingleClass(Plain):
     """A class number in the smallest type that holds it."""
 
     one_class: ClassVar[bool] = True
@@ -44,7 +38,7 @@ class SingleClass(Mechanism):
         """Class numbers below C."""
         return bool(observations.size == 0 or observations.max() < self.num_classes)
 
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+    def statistic(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """[class = observed]."""
         return np.asarray(observations == classes, dtype=np.float64)
 
@@ -71,7 +65,7 @@ class RandomizedResponse(SingleClass):
         """The most informative one whose certificate is at most ε: other = 2^64/(e^ε + C − 1), rounded up."""
         check_num_classes(num_classes)
         with localcontext(CONTEXT):
-            e = (Decimal(check_epsilon(epsilon)) * (1 - Decimal(CALIBRATION_MARGIN))).exp()
+            e = aimed_at(epsilon).exp()
             return cls(int(num_classes), ceil(WHOLE / (e + num_classes - 1)))
 
     @property
@@ -97,11 +91,11 @@ class RandomizedResponse(SingleClass):
         table[np.arange(len(observations)), observations] = self.certificate().pure
         return table
 
-    def score_law(self) -> ScoreLaw:
+    def law(self) -> StatisticLaw:
         """A coin's."""
-        return ScoreLaw.coin(self._true / WHOLE, self.other / WHOLE)
+        return StatisticLaw.coin(self._true / WHOLE, self.other / WHOLE)
 
-    def kept(self) -> float:
+    def probability_kept(self) -> float:
         """The observed class speaks most."""
         return self._true / WHOLE
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,15 +31,16 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost
 from labeldp.accounting.rows import highest
 from labeldp.entropy import Entropy, below
-from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms.base import Mechanism, Observations, check_word
+from labeldp.errors import InputError
+from labeldp.mechanisms.base import Observations, check_word
 from labeldp.mechanisms.joint import Parts
+from labeldp.mechanisms.judge import Plain
 from labeldp.mechanisms.laplace import Laplace
 from labeldp.mechanisms.repeats import Repeats, TwoSidedGeometric
 from labeldp.mechanisms.response import RandomizedResponse
 from labeldp.mechanisms.subset import SubsetSelection
 from labeldp.mechanisms.unary import UnaryEncoding
-from labeldp.private import Codes, PrivateLabels, check_num_classes, unheard
+from labeldp.private import PrivateLabels, check_num_classes, unheard
 
 # From a candidate's number, and observations of all rows (which say nothing about scoring rows), to a class for each scoring row.
 Predict: TypeAlias = Callable[[int, Observations], npt.NDArray[np.integer[Any]]]
@@ -52,7 +53,7 @@ MOST_CANDIDATES = 255  # a byte that is not 0
 
 
 @dataclass(frozen=True)
-class Run:
+class Trial:
     """One output of the base: the candidate, its observations of all rows, and the noisy number of right answers. Private until it wins."""
 
     number: int
@@ -69,12 +70,18 @@ class Selected(Parts):
     """
 
     num_classes: int
-    parts: tuple[Mechanism, ...]
+    parts: tuple[Plain, ...]
     repeats: Repeats
     noise: TwoSidedGeometric
     name: ClassVar[str] = "selected"
     trust: ClassVar[str] = "central"
-    can_judge: ClassVar[bool] = False
+    not_by_row: ClassVar[str] = (
+        "a selection trains and scores, and needs features beside the labels: see `labeldp select`."
+    )
+    no_judge: ClassVar[str] = (
+        "a selected release is the one of several whose noise served best, so accuracy that is estimated from it would be too high. What "
+        "the winner scored is in selection.json; for more, keep held-out rows under a plain mechanism (k-subset)."
+    )
     first_part: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -119,7 +126,7 @@ class Selected(Parts):
     # ── the label owner's side ──
 
     @unheard()
-    def best(self, labels: PrivateLabels, scoring: Rows, predict: Predict, entropy: Entropy) -> Run:
+    def best(self, labels: PrivateLabels, scoring: Rows, predict: Predict, entropy: Entropy) -> Trial:
         """Run the base K times; the best. Charge the ledger first, and let nobody see how long it takes.
 
         `scoring` are positions, increasing. `predict` must look at nothing but its arguments and what is public, and must not fail: a
@@ -130,15 +137,15 @@ class Selected(Parts):
             raise InputError("scoring rows are some of the rows, not all, each once and in order.")
         if positions[0] < 0 or positions[-1] >= len(labels) or labels.num_classes != self.num_classes:
             raise InputError("scoring rows are positions among the labels, which have the classes of the mechanism.")
-        runs = self.repeats.draw(entropy)
+        trials = self.repeats.draw(entropy)
         best = self._run(labels, positions, predict, entropy)
-        for _ in range(runs - 1):
-            run = self._run(labels, positions, predict, entropy)
-            if run.right > best.right:
-                best = run
+        for _ in range(trials - 1):
+            trial = self._run(labels, positions, predict, entropy)
+            if trial.right > best.right:
+                best = trial
         return best
 
-    def _run(self, labels: PrivateLabels, scoring: Rows, predict: Predict, entropy: Entropy) -> Run:
+    def _run(self, labels: PrivateLabels, scoring: Rows, predict: Predict, entropy: Entropy) -> Trial:
         """The base, once."""
         number = int(below(entropy, len(self.parts), 1)[0])
         released = np.setdiff1d(np.arange(len(labels)), scoring, assume_unique=True)
@@ -150,14 +157,7 @@ class Selected(Parts):
         if said.shape != scoring.shape:  # broadcast, one label would move the count by more than 1
             raise InputError(f"one class is predicted for each of the {len(scoring):,} scoring rows.")
         right = int((said == labels.take(scoring).reveal()).sum())
-        return Run(number, observations, right + self.noise.sample(entropy))
-
-    def _observe(self, codes: Codes, entropy: Entropy) -> NoReturn:
-        raise InputError(_NEEDS_MORE)
-
-    def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Not from labels alone."""
-        raise InputError(_NEEDS_MORE)
+        return Trial(number, observations, right + self.noise.sample(entropy))
 
     # ── what anybody may compute from an observation ──
 
@@ -171,20 +171,6 @@ class Selected(Parts):
         if len(found) != 1:
             raise InputError("these rows do not say which candidate won.")
         return found[0]
-
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> NoReturn:
-        """None."""
-        raise NoMomentsError(_NO_MOMENTS)
-
-    def score_law(self) -> NoReturn:
-        """None: it is that of one run, not of the best."""
-        raise NoMomentsError(_NO_MOMENTS)
-
-    def kept(self) -> NoReturn:
-        """None: it is that of one run, not of the best."""
-        raise NoMomentsError(
-            "a selected release is the one of several whose noise served best, so how often it kept a label is not known."
-        )
 
     def information(self, prior: npt.ArrayLike | None = None) -> float:
         """Of a released row (one that scored carries nothing), for whichever candidate carries the least."""
@@ -221,7 +207,7 @@ class Selected(Parts):
         return cls(num_classes, parts, Repeats.from_json(repeats), noise)
 
 
-def _part(num_classes: int, given: Any) -> Mechanism:
+def _part(num_classes: int, given: Any) -> Plain:
     """A candidate's mechanism: a pure one, so that descriptions do not nest."""
     if not isinstance(given, dict) or not isinstance(given.get("parameters"), dict):
         raise InputError("a candidate's mechanism has a name and parameters.")
@@ -229,10 +215,3 @@ def _part(num_classes: int, given: Any) -> Mechanism:
     if not isinstance(name, str) or name not in PURE:
         raise InputError(f"a candidate's mechanism is {', '.join(PURE)}.")
     return PURE[name].from_parameters(num_classes, given["parameters"])
-
-
-_NEEDS_MORE = "a selection trains and scores, and needs features beside the labels: see `labeldp select`."
-_NO_MOMENTS = (
-    "a selected release is the one of several whose noise served best, so accuracy that is estimated from it would be too high. What the "
-    "winner scored is in selection.json; for more, keep held-out rows under a plain mechanism (k-subset)."
-)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import localcontext
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -19,21 +19,15 @@ from labeldp.accounting.rounding import CONTEXT, log_ratio_up
 from labeldp.entropy import Entropy, below
 from labeldp.errors import InputError
 from labeldp.mechanisms import information as nats
-from labeldp.mechanisms.base import (
-    CALIBRATION_MARGIN,
-    Mechanism,
-    Observations,
-    ScoreLaw,
-    check_prior,
-    check_word,
-)
+from labeldp.mechanisms.base import Observations, aimed_at, check_prior, check_word
+from labeldp.mechanisms.bits import no_padding, pack, packed_bytes, set_sizes, unpack
+from labeldp.mechanisms.judge import Plain, StatisticLaw
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes
 
 # The exact information for a non-uniform prior takes classes × sizes steps; up to here every k is tried.
 _EVERY_SIZE = 512
 _MOST_STEPS = 4_000_000
-_ONES = np.array([byte.bit_count() for byte in range(256)], dtype=np.uint8)
 
 
 @lru_cache(maxsize=16)
@@ -42,7 +36,7 @@ def _coin(holds: int) -> Table:
 
 
 @dataclass(frozen=True)
-class SubsetSelection(Mechanism):
+class SubsetSelection(Plain):
     """A uniform `size`-subset among those that hold the true class, with probability `holds`/2^64; else among the rest."""
 
     num_classes: int
@@ -67,7 +61,7 @@ class SubsetSelection(Mechanism):
             size = _best_size(epsilon, num_classes, prior)
         check_word(size, "size", high=num_classes - 1)
         with localcontext(CONTEXT):
-            e = (Decimal(epsilon) * (1 - Decimal(CALIBRATION_MARGIN))).exp()
+            e = aimed_at(epsilon).exp()
             return cls(num_classes, int(size), int(WHOLE * (size * e / (size * e + num_classes - size))))
 
     def certificate(self) -> Cost:
@@ -81,7 +75,7 @@ class SubsetSelection(Mechanism):
         members[holds, codes[holds]] = 1
         for rows, others in ((np.flatnonzero(holds), self.size - 1), (np.flatnonzero(~holds), self.size)):
             self._add_others(members, rows, codes, others, entropy)
-        return np.packbits(members, axis=1, bitorder="little")
+        return pack(members)
 
     def _add_others(
         self,
@@ -110,31 +104,30 @@ class SubsetSelection(Mechanism):
     @property
     def observation_bytes(self) -> int:
         """One bit a class."""
-        return (self.num_classes + 7) // 8
+        return packed_bytes(self.num_classes)
 
     def valid(self, observations: Observations) -> bool:
         """Exactly k bits, all of them classes."""
-        ones = _ONES[observations].sum(axis=1, dtype=np.int64)
-        return bool((ones == self.size).all()) and no_padding(observations, self.num_classes)
+        return bool((set_sizes(observations) == self.size).all()) and no_padding(observations, self.num_classes)
 
     def _members(self, observations: Observations) -> npt.NDArray[np.uint8]:
-        return np.unpackbits(observations, axis=1, count=self.num_classes, bitorder="little")
+        return unpack(observations, self.num_classes)
 
     def evidence(self, observations: Observations) -> npt.NDArray[np.float32]:
         """ε·[c ∈ subset]."""
         return self._members(observations) * np.float32(self.certificate().pure)
 
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
+    def statistic(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.float64]:
         """[class ∈ subset]."""
         return np.asarray(self._members(observations)[np.arange(len(observations)), classes], dtype=np.float64)
 
-    def score_law(self) -> ScoreLaw:
+    def law(self) -> StatisticLaw:
         """A coin's; another class is in the subset with (P(k−1) + (2^64−P)k)/((C−1)·2^64)."""
         true = self.holds / WHOLE
         other = (self.holds * (self.size - 1) + (WHOLE - self.holds) * self.size) / ((self.num_classes - 1) * WHOLE)
-        return ScoreLaw.coin(true, other)
+        return StatisticLaw.coin(true, other)
 
-    def kept(self) -> float:
+    def probability_kept(self) -> float:
         """All k classes of the subset speak alike."""
         return self.holds / (WHOLE * self.size)
 
@@ -165,11 +158,6 @@ class SubsetSelection(Mechanism):
             check_word(parameters.get("size"), "size"),
             check_word(parameters.get("holds"), "holds"),
         )
-
-
-def no_padding(packed: npt.NDArray[np.uint8], num_classes: int) -> bool:
-    """Whether the bits behind the last class are zero."""
-    return num_classes % 8 == 0 or not (packed[:, -1] >> (num_classes % 8)).any()
 
 
 def _best_size(epsilon: float, num_classes: int, prior: npt.ArrayLike | None) -> int:

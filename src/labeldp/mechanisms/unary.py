@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import localcontext
 from functools import lru_cache
 from typing import Any, ClassVar
 
-import numpy as np
-
-from labeldp.accounting.cost import check_epsilon
 from labeldp.accounting.rounding import CONTEXT
 from labeldp.entropy import Entropy
-from labeldp.mechanisms.base import CALIBRATION_MARGIN, Observations, check_word
+from labeldp.mechanisms.base import Observations, aimed_at, check_word
+from labeldp.mechanisms.bits import no_padding, pack, packed_bytes, unpack
 from labeldp.mechanisms.coordinates import Cells, Coordinatewise
-from labeldp.mechanisms.subset import no_padding
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes
 
@@ -32,7 +29,7 @@ class UnaryEncoding(Coordinatewise):
     num_classes: int
     keep: int
     name: ClassVar[str] = "unary"
-    score_levels: ClassVar[int] = 1
+    levels: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -43,22 +40,22 @@ class UnaryEncoding(Coordinatewise):
         """keep/(1 − keep) = e^{ε/2}, rounded down: two bits differ between two labels."""
         check_num_classes(num_classes)
         with localcontext(CONTEXT):
-            e = (Decimal(check_epsilon(epsilon)) * (1 - Decimal(CALIBRATION_MARGIN)) / 2).exp()
+            e = (aimed_at(epsilon) / 2).exp()
             return cls(int(num_classes), int(WHOLE * (e / (1 + e))))
 
     def _table(self) -> Table:
         return _bit(self.keep)
 
     def _observe(self, codes: Codes, entropy: Entropy) -> Observations:
-        return np.packbits(self._observe_cells(codes, entropy), axis=1, bitorder="little")
+        return pack(self._observe_cells(codes, entropy))
 
     def _cells(self, observations: Observations) -> Cells:
-        return np.unpackbits(observations, axis=1, count=self.num_classes, bitorder="little")
+        return unpack(observations, self.num_classes)
 
     @property
     def observation_bytes(self) -> int:
         """One bit a class."""
-        return (self.num_classes + 7) // 8
+        return packed_bytes(self.num_classes)
 
     def valid(self, observations: Observations) -> bool:
         """Any bits, all of them classes."""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,10 @@ from labeldp.accounting.gaussian import upper_tail
 from labeldp.accounting.rounding import CONTEXT, float_up
 from labeldp.accounting.sanitise import Sanitising
 from labeldp.entropy import Entropy, below, uint64s
-from labeldp.errors import InputError, NoMomentsError
-from labeldp.mechanisms.base import Guarantee, Mechanism, Observations
-from labeldp.mechanisms.laplace import number
+from labeldp.errors import InputError
+from labeldp.mechanisms.base import Guarantee, Mechanism, Observations, check_number
 from labeldp.mechanisms.noise import MIN_SIGMA, GridNoise
-from labeldp.private import Codes, check_num_classes, code_dtype, unheard
+from labeldp.private import check_num_classes, code_dtype, unheard
 
 Votes = npt.NDArray[np.integer[Any]]
 
@@ -71,9 +70,6 @@ def _noise(sigma: float) -> GridNoise:
     return GridNoise(sigma)
 
 
-_NOT_BY_ROW = "PATE releases answers of teachers, not labels row by row: see `labeldp pate`."
-
-
 @dataclass(frozen=True)
 class PateAnswers(Mechanism):
     """Answers of an ensemble of `teachers` about some rows. Trust model: central.
@@ -96,7 +92,11 @@ class PateAnswers(Mechanism):
     one_class: ClassVar[bool] = True
     valid_as_a_whole: ClassVar[bool] = True  # caps on all rows together
     trust: ClassVar[str] = "central"
-    can_judge: ClassVar[bool] = False
+    not_by_row: ClassVar[str] = "PATE releases answers of teachers, not labels row by row: see `labeldp pate`."
+    no_judge: ClassVar[str] = (
+        "how often a teacher ensemble's answers are right is private, so accuracy cannot be estimated from them. Use public test labels, "
+        "or a separate held-out release under a plain mechanism (k-subset)."
+    )
 
     def __post_init__(self) -> None:
         check_num_classes(self.num_classes)
@@ -198,13 +198,6 @@ class PateAnswers(Mechanism):
                 f"each teacher has one vote: every row of votes must add up to the {self.teachers:,} teachers."
             )
 
-    def _observe(self, codes: Codes, entropy: Entropy) -> NoReturn:
-        raise InputError(_NOT_BY_ROW)
-
-    def release(self, *_: Any, **__: Any) -> NoReturn:
-        """Not from labels alone; refused before anything is charged."""
-        raise InputError(_NOT_BY_ROW)
-
     # ── what anybody may compute from an observation ──
 
     @property
@@ -239,24 +232,6 @@ class PateAnswers(Mechanism):
         table[answered, observations[answered]] = math.log(self.accuracy)
         return table
 
-    def score(self, observations: Observations, classes: npt.NDArray[np.integer[Any]]) -> NoReturn:
-        """None: how often answers are right is the teachers' secret."""
-        raise NoMomentsError(_NO_MOMENTS)
-
-    def score_law(self) -> NoReturn:
-        """None."""
-        raise NoMomentsError(_NO_MOMENTS)
-
-    def kept(self) -> NoReturn:
-        """None: how often answers are right is the teachers' secret."""
-        raise NoMomentsError(
-            "how often a teacher ensemble's answers are right is private, so how often they keep a label is not known."
-        )
-
-    def information(self, prior: npt.ArrayLike | None = None) -> NoReturn:
-        """Unknown: what an answer tells depends on the teachers."""
-        raise NoMomentsError(_NO_MOMENTS)
-
     # ── description ──
 
     def describe(self) -> str:
@@ -279,7 +254,7 @@ class PateAnswers(Mechanism):
             _whole(parameters.get(name), name) for name in ("teachers", "max_asked", "max_answered")
         )
         sigma1, sigma2, threshold, delta, accuracy = (
-            number(parameters.get(name), name) for name in ("sigma1", "sigma2", "threshold", "delta", "accuracy")
+            check_number(parameters.get(name), name) for name in ("sigma1", "sigma2", "threshold", "delta", "accuracy")
         )
         given = parameters.get("sanitising")
         names = ("order", "beta", "sigma_ss", "margin")
@@ -287,14 +262,8 @@ class PateAnswers(Mechanism):
         if given is not None:
             if not isinstance(given, dict):
                 raise InputError(f"sanitising is made of {', '.join(names)}.")
-            sanitising = Sanitising(*(number(given.get(name), name) for name in names))
+            sanitising = Sanitising(*(check_number(given.get(name), name) for name in names))
         return cls(num_classes, teachers, sigma1, sigma2, threshold, asked, answered, delta, accuracy, sanitising)
-
-
-_NO_MOMENTS = (
-    "how often a teacher ensemble's answers are right is private, so accuracy cannot be estimated from them. Use public test labels, or a "
-    "separate held-out release under a plain mechanism (k-subset)."
-)
 
 
 def _whole(value: Any, name: str) -> int:

@@ -15,7 +15,7 @@ from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError, RepeatedReleaseWarning
 from labeldp.files.ids import AS_WRITTEN, CANONICAL
-from labeldp.mechanisms import Mechanism
+from labeldp.mechanisms import RowMechanism
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.core import Release
@@ -30,7 +30,7 @@ _CALLER = 4  # warnings point at whoever called `mechanism.release`
 
 
 def release_labels(
-    mechanism: Mechanism,
+    mechanism: RowMechanism,
     labels: PrivateLabels | npt.ArrayLike,
     *,
     data_set: str,
@@ -42,7 +42,7 @@ def release_labels(
     again: str | None,
     ids_as_written: bool = False,
 ) -> Release:
-    """See `Mechanism.release`."""
+    """See `RowMechanism.release`."""
     if isinstance(ledger, (str, os.PathLike)):
         ledger = Ledger(ledger)
     if not isinstance(ledger, Ledger):

@@ -37,8 +37,8 @@ from labeldp.files.atomic import (
     sync_folder,
     temporary_beside,
 )
-from labeldp.mechanisms import Mechanism
-from labeldp.mechanisms.base import Observations
+from labeldp.mechanisms import Mechanism, RowMechanism
+from labeldp.mechanisms.base import Observations, row_wise
 from labeldp.private import PrivateLabels
 from labeldp.provenance import date_files
 from labeldp.release import format as files
@@ -101,6 +101,7 @@ def make_release(
     progress  is told how far it is: the rows are read once to be checked, and once more to be released
     """
     check_requirements()
+    draw = draw or _by_row(row_wise(mechanism))
     check_name(data_set)
     if shuffle and source.id_column is None:
         raise InputError("shuffled rows can only be found again by an id: `shuffle` needs `id_column`.")
@@ -148,7 +149,7 @@ def make_release(
                 header = header_for(
                     source, mechanism, survey, record, made.data_set.budget_json(), book.ledger, shuffle, about
                 )
-                observe = _by_row(mechanism, entropy) if draw is None else draw(entropy, record)
+                observe = draw(entropy, record)
                 parts = _observed(source, survey, observe, mechanism.observation_bytes, progress)
                 if shuffle:
                     parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
@@ -317,8 +318,8 @@ def _partial(kept: Path) -> Path:
     return kept.with_suffix(".partial")
 
 
-def _by_row(mechanism: Mechanism, entropy: Entropy) -> Observe:
-    return lambda labels, first: mechanism.observe_uncharged(labels, entropy)
+def _by_row(mechanism: RowMechanism) -> Draw:
+    return lambda entropy, record: lambda labels, first: mechanism.observe_uncharged(labels, entropy)
 
 
 def _observed(source: Source, survey: Survey, observe: Observe, width: int, progress: Progress) -> Iterator[Part]:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.errors import InputError, NoMomentsError
+from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import AccuracyEstimate
 from labeldp.evaluation.confusion import estimate_class_shares
-from labeldp.mechanisms import Mechanism
+from labeldp.mechanisms import Mechanism, PateAnswers, PriorAware, RowMechanism, Selected
+from labeldp.mechanisms.joint import Joint
 from labeldp.release.core import Release
 
 MOST_ROWS = 200_000  # that are looked at, from all over the file
@@ -75,18 +76,22 @@ def acting(release: Release, planted: float = 0.0) -> Acting:
     )  # fmt: skip
 
 
+_UNKNOWN: dict[type[Mechanism], str] = {
+    Joint: "how often a row of a joint release keeps its label depends on its part.",
+    PateAnswers: "how often a teacher ensemble's answers are right is private, so how often they keep a label is not known.",
+    PriorAware: "how often a prior-aware mechanism keeps a label depends on the row's candidates, so there is no one answer.",
+    Selected: "a selected release is the one of several whose noise served best, so how often it kept a label is not known.",
+}
+
+
 def _flipped(mechanism: Mechanism) -> tuple[float | None, str]:
-    try:
-        return 1 - mechanism.kept(), ""
-    except NoMomentsError as error:
-        return None, str(error)
+    if isinstance(mechanism, RowMechanism):
+        return 1 - mechanism.probability_kept(), ""
+    return None, _UNKNOWN[type(mechanism)]
 
 
 def _information(mechanism: Mechanism) -> float | None:
-    try:
-        return mechanism.information()
-    except InputError:
-        return None
+    return mechanism.information() if isinstance(mechanism, RowMechanism | Selected) else None
 
 
 def _shares(release: Release, observations: Any, planted: float) -> tuple[tuple[ClassShare, ...], str]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.mechanisms import Moments
+from labeldp.mechanisms import StatisticLaw
 from labeldp.mechanisms.base import check_prior
 from labeldp.mechanisms.plan import DEFAULT_DELTA, Option, Plan
 from labeldp.report.page import render
@@ -29,14 +29,14 @@ NORMAL = {"90": 1.644854, "95": 1.959964, "99": 2.575829}  # how sure, in percen
 _SURE = "95"
 
 
-def rows_needed(moments: Moments, within: float, z: float = NORMAL[_SURE]) -> float:
+def rows_needed(law: StatisticLaw, within: float, z: float = NORMAL[_SURE]) -> float:
     """Held-out rows that estimate an accuracy (see `evaluation`) within ± z standard errors = `within`, whatever the accuracy.
 
     z²·V(a)/(gap²·within²) with V(a) = a·v₁ + (1−a)·v₀ + a(1−a)·gap², at the a where it is largest.
     """
-    gap = moments.mean_true - moments.mean_other
-    a = min(1.0, max(0.0, 0.5 + (moments.variance_true - moments.variance_other) / (2 * gap**2)))
-    variance = (a * moments.variance_true + (1 - a) * moments.variance_other) / gap**2 + a * (1 - a)
+    gap, v1, v0 = law.gap, law.variance_true, law.variance_other
+    a = min(1.0, max(0.0, 0.5 + (v1 - v0) / (2 * gap**2)))
+    variance = (a * v1 + (1 - a) * v0) / gap**2 + a * (1 - a)
     return (z / within) ** 2 * variance
 
 
@@ -115,7 +115,7 @@ def _row(option: Option, plan: Plan) -> dict[str, Any]:
         "share": percent(nats / plan.prior_entropy),
         "flip": percent(option.flip_probability),
         "worth": whole(plan.prior_entropy / nats),
-        "rows": _rows(rows_needed(mechanism.moments(), WITHIN)),
+        "rows": _rows(rows_needed(mechanism.law(), WITHIN)),
         "bytes": f"{mechanism.observation_bytes:,}",
         "promise": f"ε, δ = {short(delta)}" if (delta := mechanism.guarantee().delta) else "pure ε",
         "says": mechanism.describe(),

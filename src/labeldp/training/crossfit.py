@@ -11,6 +11,7 @@ import torch
 
 from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import estimate_accuracy
+from labeldp.mechanisms import judging_rows
 from labeldp.training.finished import open_run
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
@@ -38,7 +39,7 @@ def cross_fit(
     if not 2 <= folds <= len(job.release):
         raise InputError(f"`folds` is from 2 to the number of rows; got {folds}.")
     mechanism, observations = job.release.mechanism, job.release.observations
-    judges = np.flatnonzero(mechanism.judges(observations))
+    judges = np.flatnonzero(judging_rows(mechanism, observations))
     if len(judges) < folds:
         raise InputError("`folds` needs rows that can judge, and this release has too few of them, or none.")
     if job.release.origins and not job.prior_saw_none:

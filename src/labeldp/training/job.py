@@ -12,7 +12,9 @@ import torch
 
 from labeldp import models
 from labeldp.errors import InputError
+from labeldp.mechanisms import Judge, judging_rows
 from labeldp.mechanisms.joint import Joint
+from labeldp.mechanisms.judge import judging_part
 from labeldp.release import Release
 from labeldp.release.origin import PriorOrigin
 from labeldp.training.fixmatch import FixMatchTrainer
@@ -93,9 +95,9 @@ class Job:
         """The release whose rows are held out: of several, the first that can judge."""
         mechanism = self.release.mechanism
         if not isinstance(mechanism, Joint):
-            return self.release.checksum if mechanism.can_judge else None
-        able = [one for one, part in zip(self.release.checksums, mechanism.parts, strict=True) if part.can_judge]
-        return able[0] if able else None
+            return self.release.checksum if isinstance(mechanism, Judge) else None
+        number = judging_part(mechanism)
+        return None if number is None else self.release.checksums[number]
 
     def _check_stage(self, origin: PriorOrigin) -> None:
         """Rows that judge must not have been trained on by the model whose output chose the other rows' channels."""
@@ -125,7 +127,7 @@ class Job:
 
     def split(self) -> RowSplit:
         """Drawn without looking at anything but the seed."""
-        able = np.flatnonzero(self.release.mechanism.judges(self.release.observations))
+        able = np.flatnonzero(judging_rows(self.release.mechanism, self.release.observations))
         others = np.setdiff1d(np.arange(len(self.release)), able, assume_unique=True)
         if len(able) == 0:  # nobody judges, but rows can still be left out
             able, others = others, able

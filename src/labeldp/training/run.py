@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from labeldp.errors import InputError, NoMomentsError
+from labeldp.errors import InputError, NoJudgeError
 from labeldp.evaluation.accuracy import AccuracyEstimate, estimate_accuracy
 from labeldp.evaluation.confusion import estimate_class_shares, estimate_confusion
+from labeldp.mechanisms import judging_rows
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, Rows
 from labeldp.training.machine import ALONE, World, explained_memory, explained_model
@@ -125,7 +126,7 @@ def finished_before(run: RunFolder, job: Job, summary: dict[str, Any]) -> dict[s
 
 def _commonest(job: Job, rows: int = 20_000) -> float | None:
     """The share of the commonest class, estimated from released labels: what always guessing it would score."""
-    everything = job.release.observations[job.release.mechanism.judges(job.release.observations)]
+    everything = job.release.observations[judging_rows(job.release.mechanism, job.release.observations)]
     if len(everything) == 0:
         return None
     sample = everything[:: -(-len(everything) // rows)]  # from all over the file, which may be sorted
@@ -148,7 +149,7 @@ def judged(job: Job, rows: Rows, predictions: Rows) -> AccuracyEstimate | None:
         return None
     try:
         estimate = estimate_accuracy(job.release.mechanism, job.release.observations[rows], predictions)
-    except NoMomentsError:
+    except NoJudgeError:
         return None
     return estimate.without_canaries(job.canary_share, job.release.mechanism.num_classes)
 
@@ -159,7 +160,7 @@ def keep_confusion(run: RunFolder, job: Job, rows: Rows, predictions: Rows) -> N
         return
     try:
         found = estimate_confusion(job.release.mechanism, job.release.observations[rows], predictions)
-    except NoMomentsError:
+    except NoJudgeError:
         return
     run.write("confusion.json", found.without_canaries(job.canary_share).to_json())
 

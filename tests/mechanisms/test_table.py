@@ -99,12 +99,12 @@ def test_each_class_and_pairs_of_classes_fit(name, num_classes):
     mechanism = calibrated(name, 1.0, num_classes)
     label = num_classes // 2
     observations = mechanism.observe_uncharged(PrivateLabels(np.full(ROWS, label), num_classes), SecureEntropy())
-    score = np.stack([mechanism.score(observations, np.full(ROWS, c)) for c in (label, 0, num_classes - 1)])
-    moments = mechanism.moments()
-    for row, mean, variance in zip(score, (moments.mean_true, moments.mean_other, moments.mean_other),
-                                   (moments.variance_true, moments.variance_other, moments.variance_other), strict=True):  # fmt: skip
+    seen = np.stack([mechanism.statistic(observations, np.full(ROWS, c)) for c in (label, 0, num_classes - 1)])
+    law = mechanism.law()
+    for row, mean, variance in zip(seen, (law.mean_true, law.mean_other, law.mean_other),
+                                   (law.variance_true, law.variance_other, law.variance_other), strict=True):  # fmt: skip
         assert abs(row.mean() - mean) < 5.5 * (variance / ROWS) ** 0.5
-    correlation = np.corrcoef(score)
+    correlation = np.corrcoef(seen)
     if name == "subset":  # without replacement, classes exclude each other; among the others all pairs are alike
         return
     for i, j in itertools.combinations(range(3), 2):
@@ -127,7 +127,7 @@ def test_large_subsets_are_uniform():
     label = 37
     observations = mechanism.observe_uncharged(PrivateLabels(np.full(ROWS, label), 100), SecureEntropy())
     counts = np.delete(mechanism._members(observations).sum(axis=0, dtype=np.int64), label)
-    mean = mechanism.moments().mean_other
+    mean = mechanism.law().mean_other
     # Counts of one draw exclude each other slightly; the statistic below is then a little smaller than chi-squared: safe.
     statistic = ((counts - ROWS * mean) ** 2 / (ROWS * mean * (1 - mean))).sum()
     assert stats.chi2.sf(statistic * (1 - 1 / 99), 99) > FALSE_ALARM

@@ -1,4 +1,4 @@
-"""How often the class for which an observation speaks most is the true one."""
+"""What mechanisms are by type; how often the class for which an observation speaks most is the true one."""
 
 from fractions import Fraction
 from itertools import product
@@ -9,14 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp import PrivateLabels, SecureEntropy
-from labeldp.errors import NoMomentsError
-from labeldp.mechanisms import NoPrivacy, PateAnswers, PriorAware, Selected, UnaryEncoding
+from labeldp import Ledger, PrivateLabels, SecureEntropy
+from labeldp.errors import InputError
+from labeldp.mechanisms import NoPrivacy, PateAnswers, PriorAware, RowMechanism, Selected, UnaryEncoding
+from labeldp.mechanisms.base import row_wise
 from labeldp.mechanisms.coordinates import truth_wins
 from labeldp.mechanisms.joint import Joint
 from labeldp.mechanisms.plan import NAMES, calibrate
 from labeldp.mechanisms.prior import Shape
 from labeldp.mechanisms.table import WHOLE
+from labeldp.release.classes import Classes
+from labeldp.release.make import make_release
+from labeldp.release.source import ArraySource
 
 from .channels import EPSILONS, calibrated, channel, weights
 
@@ -49,7 +53,7 @@ def counted(mechanism):
 @pytest.mark.parametrize("num_classes", [2, 3, 7])
 def test_enumerated(name, num_classes, epsilon):
     mechanism = calibrated(name, epsilon, num_classes)
-    assert mechanism.kept() == pytest.approx(float(enumerated(channel(mechanism))), rel=1e-14)
+    assert mechanism.probability_kept() == pytest.approx(float(enumerated(channel(mechanism))), rel=1e-14)
 
 
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
@@ -61,14 +65,14 @@ def test_two_noisy_coordinates_enumerated(name, epsilon):
     for i, j in product(range(len(w)), repeat=2):  # cell i at the true class, j at the other
         mine, its = w[-1 - i] * w[j], w[i] * w[-1 - j]
         won += 2 * mine if mine > its else mine if mine == its else 0
-    assert mechanism.kept() == pytest.approx(float(Fraction(won, 2 * WHOLE**2)), rel=1e-13)
+    assert mechanism.probability_kept() == pytest.approx(float(Fraction(won, 2 * WHOLE**2)), rel=1e-13)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 10])
 @pytest.mark.parametrize("name", ["unary", "laplace", "gaussian"])
 def test_ties_counted(name, num_classes):
     mechanism = calibrated(name, 2.0, num_classes)
-    assert mechanism.kept() == pytest.approx(float(counted(mechanism)), rel=1e-13)
+    assert mechanism.probability_kept() == pytest.approx(float(counted(mechanism)), rel=1e-13)
 
 
 @given(
@@ -90,7 +94,7 @@ def test_any_table_enumerated(parts, num_classes):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("num_classes", [2, 10, 1000, 50_000])
 def test_between_chance_and_certainty(name, num_classes):
-    kept = [calibrated(name, epsilon, num_classes).kept() for epsilon in (0.5, 2.0, 8.0, 32.0)]
+    kept = [calibrated(name, epsilon, num_classes).probability_kept() for epsilon in (0.5, 2.0, 8.0, 32.0)]
     assert kept == sorted(kept)
     assert 1 / num_classes < kept[0]
     assert kept[-1] <= 1
@@ -99,9 +103,9 @@ def test_between_chance_and_certainty(name, num_classes):
 
 
 def test_one_coin_and_no_privacy():
-    assert NoPrivacy(5).kept() == 1
-    assert UnaryEncoding(2, WHOLE // 2).kept() == 0.5
-    assert calibrated("response", 1.0, 2).kept() == pytest.approx(np.e / (np.e + 1))
+    assert NoPrivacy(5).probability_kept() == 1
+    assert UnaryEncoding(2, WHOLE // 2).probability_kept() == 0.5
+    assert calibrated("response", 1.0, 2).probability_kept() == pytest.approx(np.e / (np.e + 1))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -112,16 +116,41 @@ def test_sampled(name):
     evidence = mechanism.evidence(mechanism.observe_uncharged(PrivateLabels(y, 10), SecureEntropy()))
     most = evidence == evidence.max(axis=1, keepdims=True)
     won = most[np.arange(len(y)), y] / most.sum(axis=1)
-    assert abs(won.mean() - mechanism.kept()) < 5 * won.std() / len(y) ** 0.5
+    assert abs(won.mean() - mechanism.probability_kept()) < 5 * won.std() / len(y) ** 0.5
 
 
-def test_mechanisms_without_one_answer_say_so():
-    subset = calibrate("subset", epsilon=1.0, num_classes=4)
-    for mechanism, why in (
-        (Joint(4, (subset, subset)), "depends on its part"),
-        (PriorAware(4, (Shape.calibrated(1.0, 3, 1),)), "candidates"),
-        (Selected.calibrated(epsilon=2.0, num_classes=4, names=["response", "subset"]), "served best"),
-        (PateAnswers(4, 200, 160, 20, 100, 50, 50), "private"),
-    ):
-        with pytest.raises(NoMomentsError, match=why):
-            mechanism.kept()
+SUBSET = calibrate("subset", epsilon=1.0, num_classes=4)
+NOT_BY_ROW = {
+    "releases nothing itself": Joint(4, (SUBSET, SUBSET)),
+    "labeldp release --public-prior": PriorAware(4, (Shape.calibrated(1.0, 3, 1),)),
+    "labeldp select": Selected.calibrated(epsilon=2.0, num_classes=4, names=["response", "subset"]),
+    "labeldp pate": PateAnswers(4, 200, 160, 20, 100, 50, 50),
+}
+
+
+def test_what_draws_row_by_row():
+    assert row_wise(SUBSET) is SUBSET
+    assert all(isinstance(calibrated(name, 1.0, 4), RowMechanism) for name in NAMES)
+
+
+@pytest.mark.parametrize("where", NOT_BY_ROW)
+def test_what_takes_more_than_labels_says_where_that_is_given(where):
+    """It has no method that would refuse; whoever needs one that draws row by row asks once."""
+    mechanism = NOT_BY_ROW[where]
+    assert {"release", "observe_uncharged", "probability_kept", "kept"} & set(dir(mechanism)) == set()
+    with pytest.raises(InputError, match=where):
+        row_wise(mechanism)
+
+
+@pytest.mark.parametrize("where", NOT_BY_ROW)
+def test_it_is_refused_before_anything_is_charged(where, tmp_path):
+    source = ArraySource(PrivateLabels([0, 1, 2], 4), Classes(4, None), [1, 2, 3])
+    ledger = Ledger(tmp_path / "l")
+    with pytest.raises(InputError, match=where):
+        make_release(source, NOT_BY_ROW[where], data_set="d", ledger=ledger, entropy=SecureEntropy())
+    assert not ledger.book().releases
+
+
+def test_the_old_name_works_and_names_the_new_one():
+    with pytest.warns(DeprecationWarning, match="`RowMechanism.kept` is `probability_kept` now"):
+        assert SUBSET.kept() == SUBSET.probability_kept()
