@@ -60,6 +60,7 @@ __all__ = sorted(_WHERE)
 _PACKAGES = (
     "accounting",
     "audit",
+    "commands",
     "data",
     "denoise",
     "estimators",

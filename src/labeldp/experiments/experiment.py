@@ -16,7 +16,7 @@ from labeldp.accounting.ledger import Ledger
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit
 from labeldp.data.bundled import Bundled, load
-from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
+from labeldp.entropy import SecureEntropy, noise
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.mechanisms import Mechanism, NoPrivacy
@@ -118,11 +118,6 @@ def chosen_mechanism(name: str | None, epsilon: float | None, classes: int, delt
     if name is None:
         return recommend(epsilon, classes, delta=delta)
     return calibrate(name, epsilon=epsilon, num_classes=classes, delta=delta)
-
-
-def noise(seed: int | None) -> Entropy:
-    """From the operating system; repeatable, and insecure, with a seed."""
-    return SecureEntropy() if seed is None else SeededEntropy(seed)
 
 
 def owners_source(

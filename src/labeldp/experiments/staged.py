@@ -16,7 +16,7 @@ import torch
 
 from labeldp.accounting.ledger import Ledger
 from labeldp.data.bundled import load
-from labeldp.entropy import Entropy
+from labeldp.entropy import Entropy, noise
 from labeldp.errors import InputError
 from labeldp.experiments.experiment import (
     LEDGER,
@@ -24,7 +24,6 @@ from labeldp.experiments.experiment import (
     Planting,
     Test,
     chosen_mechanism,
-    noise,
     owners_source,
     shared_release,
 )
