@@ -4,7 +4,7 @@
     python benchmarks/cifar.py --data ../shared/data --queue audit --out benchmarks/results/cifar-audit.json     # with 1,000 canaries
     python benchmarks/cifar.py --queue digits --runs runs/digits --out benchmarks/results/digits-audit.json      # the same in minutes
 
-Two processes of one thread each. A cell is one `labeldp train --dataset …` in a directory of its own; a finished cell is never
+Two processes of one thread each. A cell is one `labeldp experiment --dataset …` in a directory of its own; a finished cell is never
 repeated, an interrupted one goes on. Noise comes from the operating system, so another run of the queue is another draw.
 """
 
@@ -47,7 +47,7 @@ class Cell:
             "--canaries": self.canaries or None, "--candidates": 10 if self.canaries else None,
         }  # fmt: skip
         given = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
-        return [sys.executable, "-m", "labeldp", "train", *given]
+        return [sys.executable, "-m", "labeldp", "experiment", *given]
 
 
 QUEUE = (

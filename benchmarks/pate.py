@@ -234,12 +234,12 @@ def frozen(turns: int) -> dict[str, Any]:
 
 
 def published(_: int) -> list[dict[str, Any]]:
+    from labeldp.commands.presets import PATE
     from labeldp.mechanisms import PateAnswers
-    from labeldp.pate.presets import preset
 
     rows = []
     for name, paper in PAPER.items():
-        row = preset(name)
+        row = PATE[name]
         classes = 10 if row["dataset"] == "cifar10" else 100
         for asked in (row["max_answered"], row["max_asked"]):
             mechanism = PateAnswers(

@@ -28,7 +28,7 @@ from labeldp import PrivateLabels, SecureEntropy, models
 from labeldp.mechanisms import Laplace
 from labeldp.training.augment import randaugment
 from labeldp.training.machine import Machine
-from labeldp.training.recipe import default_recipe, preset
+from labeldp.training.recipe import default_recipe, paper_recipe
 from labeldp.training.trainer import Trainer
 
 CLASSES = 10
@@ -81,7 +81,7 @@ def ours(
 ) -> Callable[[int], None]:
     """One training step of labeldp's own loop, for a given first row."""
     torch.manual_seed(0)
-    recipe = preset("alibi-cifar10-low").recipe if name.startswith("wide") else default_recipe(name)
+    recipe = paper_recipe() if name.startswith("wide") else default_recipe(name)
     compiled = changes.pop("compile", False)
     device, dtype = Machine().chosen(images=True)
     trainer = Trainer(

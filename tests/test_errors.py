@@ -12,9 +12,9 @@ from labeldp.audit.canaries import Canaries
 from labeldp.estimators import LabelDPClassifier
 from labeldp.mechanisms import Gaussian
 from labeldp.release.classes import Classes
-from labeldp.release.files import ReleaseOptions, release_file
 from labeldp.training.job import Job
 from labeldp.training.recipe import Recipe
+from tests.commands.releasing import release_file
 
 LABELS = np.arange(60) % 3
 RECIPE = Recipe(epochs=1, batch_size=8, learning_rate=0.1)
@@ -39,7 +39,7 @@ def released(ledger, tmp_path, **changes):
 
     pq.write_table(pa.table({"y": LABELS, "id": np.arange(100, 160)}), tmp_path / "y.parquet")
     options = {"label": "y", "classes": Classes(3), "ledger": ledger.path} | changes
-    return release_file(tmp_path / "y.parquet", tmp_path / "r.parquet", ReleaseOptions(**options))
+    return release_file(tmp_path / "y.parquet", tmp_path / "r.parquet", options)
 
 
 def job(ledger, **changes):

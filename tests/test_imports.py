@@ -8,7 +8,7 @@ import pytest
 OWNER = (
     "labeldp.accounting.ledger",
     "labeldp.mechanisms.plan",
-    "labeldp.release.files",
+    "labeldp.commands",
     "labeldp.evaluation.accuracy",
     "labeldp.cli",
 )
@@ -37,7 +37,7 @@ def test_training_says_what_to_install():
 
 
 TRAINING = (
-    "train --dataset digits --epsilon 1 --out run",
+    "experiment --dataset digits --epsilon 1 --out run",
     "train --release r.parquet --features x.parquet --out run",
     "predict run --features x.parquet --out scores.parquet",
     "evaluate run --release r.parquet --features x.parquet",
@@ -67,7 +67,7 @@ def test_every_command_that_trains_says_what_to_install(gone, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("module", ["labeldp", "labeldp.cli"])
+@pytest.mark.parametrize("module", ["labeldp", "labeldp.commands", "labeldp.cli"])
 def test_nothing_heavy_is_loaded_before_it_is_used(module):
     loaded = python(f"import sys, {module}; print(*sys.modules)").split()
     assert not {"numpy", "pyarrow", "torch", "rich.table", "sqlite3", "filelock"} & set(loaded)

@@ -64,6 +64,7 @@ find_moved_modules()
 _PACKAGES = (
     "accounting",
     "audit",
+    "commands",
     "data",
     "denoise",
     "estimators",

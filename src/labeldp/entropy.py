@@ -56,6 +56,11 @@ class SeededEntropy:
         return f"SeededEntropy({self.seed})"
 
 
+def noise(seed: int | None) -> Entropy:
+    """From the operating system; repeatable, and insecure, with a seed."""
+    return SecureEntropy() if seed is None else SeededEntropy(seed)
+
+
 def uint16s(entropy: Entropy, count: int) -> npt.NDArray[np.uint16]:
     """`count` uniform 16-bit integers."""
     return np.frombuffer(entropy.bytes(2 * count), dtype="<u2")

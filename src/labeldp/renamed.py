@@ -18,7 +18,8 @@ MOVED = {
     "data.join": "data.features",
     "reproduce.collect": "reproduce.page",
     "reproduce.place": "reproduce.cells",
-    "training.selecting": "selection.select",
+    "release.files": "commands.release",
+    "training.selecting": "commands.select",
     "training.selection": "selection.drafts",
     "training.staged": "experiments.staged",
 }

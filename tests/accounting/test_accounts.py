@@ -1,7 +1,6 @@
 """One account for each id, over all data sets of a ledger: through real ledgers, and against a naive count."""
 
 import csv
-import dataclasses
 import shutil
 from pathlib import Path
 
@@ -14,11 +13,10 @@ import labeldp
 from labeldp.accounting.book import ORIGINAL
 from labeldp.accounting.statement import published, statement
 from labeldp.errors import AlreadyReleasedError, BudgetError, LabelDPError, RefusedError, VerificationError
-from labeldp.release.classes import Classes
 from labeldp.release.core import Release
-from labeldp.release.files import ReleaseOptions, release_file
 from labeldp.release.rows import Part
 from labeldp.release.verify import verify
+from tests.commands.releasing import release_file
 
 ONE = labeldp.RandomizedResponse.calibrated(epsilon=1.0, num_classes=2)
 HALF = labeldp.RandomizedResponse.calibrated(epsilon=0.5, num_classes=2)
@@ -90,8 +88,8 @@ def test_rows_that_a_data_set_holds_but_has_not_released_are_under_its_budget(tm
     path = tmp_path / "labels.csv"
     with path.open("w") as file:
         csv.writer(file).writerows([("id", "y"), *((f"u{i}", i % 2) for i in range(200))])
-    options = ReleaseOptions("y", Classes.parse("2"), 1.0, "id", ledger=tmp_path / "l", rows=Part(1, 2), budget=1.0)
-    release_file(path, tmp_path / "one.parquet", options)
+    options = {"label": "y", "classes": 2, "epsilon": 1.0, "id_column": "id", "ledger": tmp_path / "l", "budget": 1.0}
+    release_file(path, tmp_path / "one.parquet", options | {"rows": Part(1, 2)})
     left = sorted({f"u{i}" for i in range(200)} - set(Release.load(tmp_path / "one.parquet").ids.tolist()))
     with pytest.raises(BudgetError, match="'labels'"):
         release(tmp_path / "l", left, "elsewhere", labeldp.RandomizedResponse.calibrated(epsilon=2.0, num_classes=2))
@@ -99,7 +97,7 @@ def test_rows_that_a_data_set_holds_but_has_not_released_are_under_its_budget(tm
         tmp_path / "l", left, "elsewhere", budget=1.0
     )  # never released before: within both budgets, nobody is asked
     with pytest.raises(AlreadyReleasedError, match="'elsewhere'"):
-        release_file(path, tmp_path / "two.parquet", dataclasses.replace(options, rows=Part(2, 2)))
+        release_file(path, tmp_path / "two.parquet", options | {"rows": Part(2, 2)})
 
 
 def test_gaussian_and_pure_caps_are_kept_apart_across_data_sets(tmp_path):

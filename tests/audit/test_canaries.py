@@ -17,7 +17,7 @@ from labeldp.errors import AlreadyReleasedError, InputError, RefusedError
 from labeldp.evaluation.accuracy import estimate_accuracy
 from labeldp.mechanisms import NoPrivacy
 from labeldp.release.classes import Classes
-from labeldp.release.files import ReleaseOptions, release_file
+from tests.commands.releasing import release_file
 
 
 def drawn(count=500, rows=2000, classes=10, candidates=2, seed=0):
@@ -213,7 +213,7 @@ def test_a_planted_file_does_not_escape_the_budget(table, tmp_path):
             "id_column": "uid",
             "ledger": tmp_path / "l",
         } | changes
-        return release_file(path, tmp_path / "r.parquet", ReleaseOptions(**options))
+        return release_file(path, tmp_path / "r.parquet", options)
 
     plant_file(
         tmp_path / "pets.parquet", tmp_path / "p.parquet", tmp_path / "c.npz", label="y", classes=Classes(3), count=20, id_column="uid"
@@ -255,14 +255,13 @@ def test_files_that_would_overwrite_each_other(table, tmp_path):
 
 
 def options(tmp_path, **changes):
-    given = {
+    return {
         "label": "y",
         "classes": Classes(3),
         "epsilon": 1.0,
         "id_column": "uid",
         "ledger": tmp_path / "l",
     } | changes
-    return ReleaseOptions(**given)
 
 
 def planting(tmp_path, name, **changes):

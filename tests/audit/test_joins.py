@@ -17,7 +17,7 @@ from labeldp.audit.plant import plant_file
 from labeldp.audit.scores import read_scores
 from labeldp.errors import InputError
 from labeldp.release.classes import Classes
-from labeldp.release.files import ReleaseOptions, release_file
+from tests.commands.releasing import release_file
 
 ROWS, CLASSES = 1200, 5
 
@@ -40,9 +40,16 @@ class Owner:
             folder / "y.parquet", folder / "p.parquet", self.secret, label="y", classes=Classes(CLASSES), count=300,
             id_column="uid" if by_id else None, entropy=SeededEntropy(0),
         )  # fmt: skip
-        options = ReleaseOptions(
-            "y", Classes(CLASSES), 4.0, "uid", ledger=folder / "l", mechanism=mechanism, delta=delta, shuffle=shuffle
-        )
+        options = {
+            "label": "y",
+            "classes": CLASSES,
+            "epsilon": 4.0,
+            "id_column": "uid",
+            "ledger": folder / "l",
+            "mechanism": mechanism,
+            "delta": delta,
+            "shuffle": shuffle,
+        }
         release_file(folder / "p.parquet", self.released, options)
         self.canaries, self.release = Canaries.load(self.secret), labeldp.Release.load(self.released)
         self.features = rng.normal(size=(ROWS, 3)).astype(np.float32)

@@ -18,7 +18,7 @@ from labeldp.audit.plant import plant_file
 from labeldp.errors import AlreadyReleasedError, InputError
 from labeldp.files.atomic import place_file
 from labeldp.release.classes import Classes
-from labeldp.release.files import ReleaseOptions, release_file
+from tests.commands.releasing import release_file
 
 FILES = ["c.npz", "p.parquet", "pets.parquet"]
 
@@ -191,7 +191,7 @@ def test_a_living_writers_file_is_not_taken_for_a_dead_ones(tmp_path):
 
 def options(folder, **changes):
     given = {"label": "y", "classes": Classes(3), "epsilon": 1.0, "id_column": "uid", "ledger": folder / "l"}
-    return ReleaseOptions(**given | changes)
+    return given | changes
 
 
 @pytest.mark.parametrize("id_column", ["uid", None])

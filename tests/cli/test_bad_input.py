@@ -10,9 +10,8 @@ import pytest
 
 from labeldp import InputError
 from labeldp.files import tables
-from labeldp.release.classes import Classes
-from labeldp.release.files import ReleaseOptions, release_file
 from tests.cli.conftest import SECRET_NUMBER, SECRET_TEXT, expect_sentence
+from tests.commands.releasing import release_file
 
 OUTSIDE = "outside the 2 declared classes"
 
@@ -109,7 +108,7 @@ def test_rows_that_are_not_selected_are_checked_too(desk):
 def test_python_raises_the_same_sentence(desk):
     labels = desk.csv(f"label,x\n0,1\n{SECRET_NUMBER},2\n")
     with pytest.raises(InputError, match=r"^row 1 holds a label outside the 2 declared classes\.$"):
-        release_file(labels, desk.out, ReleaseOptions("label", Classes(2), 1.0, ledger=desk.ledger))
+        release_file(labels, desk.out, {"label": "label", "classes": 2, "epsilon": 1.0, "ledger": desk.ledger})
     desk.expect_untouched()
 
 

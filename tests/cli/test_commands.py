@@ -302,12 +302,12 @@ def test_help_warns_of_sorted_files(run):
 
 
 def test_python_does_what_the_command_line_does(desk):
-    from labeldp.release.classes import Classes
-    from labeldp.release.files import ReleaseOptions, release_file
+    from labeldp.commands import ReleaseOptions
+    from labeldp.commands import release as release_file
 
     labels = desk.numbered()
-    options = ReleaseOptions("label", Classes(2), 1.0, mechanism="response", ledger=desk.ledger)
-    done = release_file(labels, desk.out, options)
+    given = {"label": "label", "classes": 2, "epsilon": 1.0, "mechanism": "response"}
+    done = release_file(ReleaseOptions(labels=labels, out=desk.out, ledger=desk.ledger, **given))
     again = desk.released(labels)
     assert (again["charged"], again["checksum"]) == (False, done["checksum"])
     assert Release.load(desk.out).checksum == done["checksum"]

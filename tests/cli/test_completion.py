@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.cli import complete
+from labeldp.commands import values as known
 from tests.cli.terminal import commands, environment
 
 SHELLS = ("bash", "zsh", "fish")
@@ -61,21 +61,21 @@ def values(words, option, incomplete="", **given):
 @pytest.mark.parametrize(
     ("words", "option", "begun", "names"),
     [
-        ("release", "--mechanism", "", {*complete.MECHANISMS, "none"}),
+        ("release", "--mechanism", "", {*known.MECHANISMS, "none"}),
         ("release", "--again", "", {"charge"}),
-        ("train", "--mechanism", "u", {"unary"}),
-        ("train", "--dataset", "", set(complete.DATASETS)),
-        ("train", "--preset", "alibi-cifar10-", {f"alibi-cifar10-{level}" for level in ("high", "medium", "low")}),
+        ("experiment", "--mechanism", "u", {"unary"}),
+        ("experiment", "--dataset", "", set(known.DATASETS)),
+        ("experiment", "--preset", "alibi-cifar10-", {f"alibi-cifar10-{level}" for level in ("high", "medium", "low")}),
         ("train", "--device", "", {"auto", "cpu", "cuda", "mps"}),
         ("train", "--features", "", set()),  # left to the shell, which offers files
         ("evaluate", "--model", "l", {"linear"}),
-        ("audit-repeat", "--model", "", set(complete.MODELS)),
+        ("audit-repeat", "--model", "", set(known.MODELS)),
         ("audit-heuristic", "--dataset", "cifar", {"cifar10", "cifar100"}),
         ("pate run", "--preset", "pate-cifar100-l", {"pate-cifar100-low"}),
         ("pate teachers", "--method", "", {"frozen", "fixmatch"}),
-        ("reproduce", "name", "ta", {name for name in complete.REPRODUCED if name.startswith("ta")}),
+        ("reproduce", "name", "ta", {name for name in known.REPRODUCED if name.startswith("ta")}),
         ("reproduce", "--scale", "", {"smoke", "cpu", "paper"}),
-        ("download", "name", "", set(complete.DOWNLOADS)),
+        ("download", "name", "", set(known.DOWNLOADS)),
     ],
 )
 def test_values(words, option, begun, names):
@@ -88,27 +88,23 @@ def test_the_names_are_those_of_the_registries():
     from labeldp.data import download as published
     from labeldp.denoise import WAYS
     from labeldp.mechanisms import plan
-    from labeldp.pate import presets
     from labeldp.reproduce import names
-    from labeldp.training import recipe
 
-    assert complete.MODELS == models.NAMES
-    assert complete.MECHANISMS == plan.NAMES
-    assert complete.DATASETS == bundled.NAMES
-    assert tuple(published.PUBLISHED) == complete.DOWNLOADS
-    assert complete.REPRODUCED == names.NAMES
-    assert tuple(recipe.PRESETS) == complete.TRAIN_PRESETS
-    assert complete.PATE_PRESETS == presets.NAMES
-    assert ("bayes", *WAYS) == complete.DENOISERS
+    assert known.MODELS == models.NAMES
+    assert known.MECHANISMS == plan.NAMES
+    assert known.DATASETS == bundled.NAMES
+    assert tuple(published.PUBLISHED) == known.DOWNLOADS
+    assert known.REPRODUCED == names.NAMES
+    assert ("bayes", *WAYS) == known.DENOISERS
 
 
 def test_scales_devices_and_types_are_accepted():
     from labeldp.reproduce.methods import check_scale
     from labeldp.training.machine import Machine
 
-    for scale in complete.SCALES:
+    for scale in known.SCALES:
         check_scale(scale)
-    for dtype in complete.DTYPES:
+    for dtype in known.DTYPES:
         Machine("cpu", dtype).chosen(images=False)
 
 

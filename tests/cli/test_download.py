@@ -42,7 +42,7 @@ def test_says_what_went_wrong(run, server, tmp_path):
 
 def test_a_missing_data_set_names_the_command(run, tmp_path):
     arguments = ("--epsilon", "1", "--mechanism", "response", "--out", tmp_path / "run", "--data", tmp_path)
-    expect_sentence(run("train", "--dataset", "cifar10", *arguments), "labeldp download cifar10")
+    expect_sentence(run("experiment", "--dataset", "cifar10", *arguments), "labeldp download cifar10")
 
 
 def test_a_bar_on_a_terminal_only(server, tmp_path):

@@ -46,7 +46,7 @@ def test_0_done(desk):
 
 def test_1_a_defect(desk):
     done = broken(
-        "labeldp.release.files.release_file", f"RuntimeError({SECRET_TEXT!r})", *release(desk, desk.numbered())
+        "labeldp.release.make.make_release", f"RuntimeError({SECRET_TEXT!r})", *release(desk, desk.numbered())
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert SECRET_TEXT not in done.stderr
@@ -99,7 +99,17 @@ def test_4_charged_but_not_finished(desk):
 
 
 def test_130_interrupted(tmp_path):
-    command = ["train", "--dataset", "digits", "--epsilon", "1", "--epochs", "5000", "--out", str(tmp_path / "run")]
+    command = [
+        "experiment",
+        "--dataset",
+        "digits",
+        "--epsilon",
+        "1",
+        "--epochs",
+        "5000",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     started = subprocess.Popen(
         [sys.executable, "-m", "labeldp", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=environment(),

@@ -81,7 +81,7 @@ def promised(place):
 
 def test_research_commands(run, tmp_path, monkeypatch):
     listed = document(run, "reproduce", "table1", "--list", "--out", tmp_path / "reproduced")
-    assert listed[0]["command"].startswith("labeldp train")
+    assert listed[0]["command"].startswith("labeldp experiment")
     votes = tmp_path / "votes.npz"
     np.savez(votes, votes=np.array([[90, 10], [60, 40]]), answered=np.array([True, False]))
     costs = ("--sigma1", "20", "--sigma2", "10", "--threshold", "70")

@@ -2,17 +2,17 @@
 
 import pytest
 
-from labeldp.release import files
+from labeldp.release import make
 from tests.cli.conftest import SECRET_TEXT
 
 
 @pytest.fixture
 def failing(desk, monkeypatch):
     def release(error):
-        def fail(*_):
+        def fail(*_, **__):
             raise error
 
-        monkeypatch.setattr(files, "release_file", fail)
+        monkeypatch.setattr(make, "make_release", fail)
         return desk.release(desk.csv("label,x\n0,1\n"))
 
     return release

@@ -1,11 +1,9 @@
-import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from labeldp import models
-from labeldp.training.recipe import PRESETS, Recipe
-from labeldp.training.trainer import Trainer
+from labeldp.training.recipe import Recipe
 
 
 def parameters(model):
@@ -39,27 +37,6 @@ def test_shapes_and_gradients(name, channels):
     assert logits.shape == (2, 7)
     logits.sum().backward()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_builds_and_takes_its_first_step(name):
-    preset = PRESETS[name]
-    classes = 100 if preset.dataset == "cifar100" else 10
-    recipe = Recipe(**{**preset.recipe.to_json(), "epochs": 1, "batch_size": 2})
-    torch.manual_seed(0)
-    trainer = Trainer(models.build(preset.model, (3, 32, 32), classes), recipe, torch.device("cpu"), torch.float32)
-    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
-    trainer.prepare(images)
-    (metrics,) = trainer.fit(images, np.arange(2), lambda rows: torch.zeros(len(rows), classes).numpy())
-    assert metrics["epoch"] == 1
-
-
-def test_presets_are_the_papers_rows():
-    high = PRESETS["alibi-cifar10-high"]
-    assert (high.epsilon, high.recipe.learning_rate, high.recipe.weight_decay) == (8.0, 0.308, 0.568e-4)
-    assert (high.recipe.epochs, high.recipe.batch_size, high.recipe.momentum) == (200, 128, 0.9)
-    rates = [high.recipe.rate(epoch * 390, 390) for epoch in (0, 29, 30, 59, 60, 120, 199)]
-    assert rates == pytest.approx([1 / 30, 1, 1, 1, 0.2, 0.04, 0.008])
 
 
 def test_the_triangle():

@@ -1,41 +1,6 @@
-"""The paper's PATE table by name."""
+"""Recipes of teachers and students."""
 
-import pytest
-
-from labeldp import models
-from labeldp.errors import InputError
-from labeldp.mechanisms import PateAnswers
-from labeldp.pate.presets import NAMES, filled, preset, recipe_for
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_row_can_be_built(name):
-    row = preset(name)
-    classes = 10 if row["dataset"] == "cifar10" else 100
-    mechanism = PateAnswers(
-        classes, row["teachers"], row["sigma1"], row["sigma2"], row["threshold"], row["max_asked"], row["max_answered"]
-    )
-    assert mechanism.guarantee().epsilon > 0
-    assert row["model"] in models.NAMES
-
-
-def test_the_papers_numbers():
-    """Its Table of PATE-FM hyperparameters; epochs from the text."""
-    high, low = preset("pate-cifar10-high"), preset("pate-cifar100-low")
-    assert [high[k] for k in ("teachers", "sigma1", "sigma2", "threshold", "max_answered", "epochs", "student_epochs")] == [
-        200, 160, 20, 100, 500, 40, 200,
-    ]  # fmt: skip
-    assert [low[k] for k in ("teachers", "sigma1", "sigma2", "threshold", "max_answered", "epochs", "student_epochs")] == [
-        100, 90, 30, 10, 1000, 125, 125,
-    ]  # fmt: skip
-
-
-def test_options_that_are_given_win():
-    given = {"teachers": 3, "sigma1": None, "dataset": None, "unknown": None}
-    filled(given, "pate-cifar10-high")
-    assert given == {"teachers": 3, "sigma1": 160.0, "dataset": "cifar10", "unknown": None}
-    with pytest.raises(InputError, match="unknown preset"):
-        filled({}, "pate-none")
+from labeldp.pate.presets import recipe_for
 
 
 def test_fixmatchs_recipe_for_small_images_and_for_tables():

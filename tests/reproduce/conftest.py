@@ -52,7 +52,7 @@ def place(tmp_path):
 
 
 def cell(name, *arguments, features=None):
-    return Cell(name, "digits", "alibi", 1.0, 0, ("train", *arguments), features)
+    return Cell(name, "digits", "alibi", 1.0, 0, ("experiment", *arguments), features)
 
 
 def finished(place, cell, **changes):

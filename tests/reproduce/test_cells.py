@@ -53,7 +53,7 @@ def test_names_are_those_of_directories_and_belong_to_one_command():
 def test_the_frontiers_queue_is_the_one_that_has_been_run():
     """Directories of finished cells are found by these names, and cells.json compares these commands."""
     cells = plan("frontier", "cpu").cells()
-    train = "labeldp train --dataset cifar10 --model fast --epochs {} --seed 0 --threads 1 --canaries 500 --candidates 10 --mechanism "
+    train = "labeldp experiment --dataset cifar10 --model fast --epochs {} --seed 0 --threads 1 --canaries 500 --candidates 10 --mechanism "
     golden = {
         "cifar10-alibi-eps1-seed0": train.format(8) + "laplace --epsilon 1",
         "cifar10-agibi-eps1-seed0": train.format(8) + "gaussian --epsilon 1",

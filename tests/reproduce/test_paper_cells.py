@@ -10,7 +10,7 @@ from labeldp.data.bundled import Bundled
 from labeldp.private import PrivateLabels
 from labeldp.reproduce.methods import CLASSES
 from labeldp.reproduce.names import NAMES, plan
-from labeldp.training.recipe import PRESETS
+from tests.commands.test_presets import row
 
 ROWS = 8
 
@@ -54,7 +54,7 @@ def few(cell):
     return ("--canaries", 4) if "--canaries" in cell.arguments else ()
 
 
-@named(every("train"))
+@named(every("experiment"))
 def test_every_training_is_built(cell, tmp_path, cli, monkeypatch):
     """The job that the command line makes: model, recipe and mechanism are those of the paper's row."""
     jobs = []
@@ -69,11 +69,11 @@ def test_every_training_is_built(cell, tmp_path, cli, monkeypatch):
     with pytest.raises(Built):
         cli(*cell.command(tmp_path), *few(cell))
     (job,) = jobs
-    preset = PRESETS[cell.arguments[cell.arguments.index("--preset") + 1]]
+    preset, recipe = row(cell.arguments[cell.arguments.index("--preset") + 1])
     assert job.model == ("resnet18" if "resnet18" in cell.name else preset.model)
     assert preset.dataset == cell.dataset
     for name in ("batch_size", "learning_rate", "weight_decay", "schedule", "momentum", "shift", "flip"):
-        assert getattr(job.recipe, name) == getattr(preset.recipe, name)
+        assert getattr(job.recipe, name) == getattr(recipe, name)
     assert job.recipe.epochs == (200 if "--stage-epochs" not in cell.arguments else 150)
     assert job.holdout == 0.0
     guarantee = job.release.mechanism.guarantee() if cell.epsilon is not None else None
@@ -86,7 +86,7 @@ def test_every_training_is_built(cell, tmp_path, cli, monkeypatch):
 
 
 @pytest.mark.slow
-@named(every("train"))
+@named(every("experiment"))
 def test_a_training_takes_a_step(cell, tmp_path, cli):
     staged = ("--stage-epochs", 1) if "--stages" in cell.arguments else ()
     code, _, err = cli(*cell.command(tmp_path), *few(cell), "--epochs", 1, "--batch-size", 8, "--threads", 1, *staged)

@@ -30,7 +30,7 @@ def test_a_finished_cell_is_never_repeated(place, fake):
     assert runner.run(cells) == []
     assert [runs(place, name) for name in "ab"] == [1, 1]
     facts = json.loads((place.cells / "b" / "cell.json").read_text())
-    assert facts["cell"]["arguments"] == ["train", "--epochs", "2"]
+    assert facts["cell"]["arguments"] == ["experiment", "--epochs", "2"]
     assert facts["command"] == f"labeldp train --epochs 2 --out {place.cells / 'b'}"
     assert facts["summary"] == summary()
     assert facts["started_elsewhere"] is False

@@ -15,10 +15,10 @@ import pytest
 import labeldp
 from labeldp.errors import InputError
 from labeldp.release.classes import Classes
-from labeldp.release.files import ReleaseOptions, release_file
 from labeldp.training import checkpoint
 from labeldp.training.folder import RunFolder
 from labeldp.training.trainer import Trainer
+from tests.commands.releasing import release_file
 
 ROWS = 2000
 
@@ -36,10 +36,10 @@ def parties(tmp_path):
     columns = {f"x{j}": features[order, j] for j in range(5)}
     pq.write_table(pa.table({"uid": [ids[i] for i in order], **columns}), tmp_path / "x.parquet")
     for name, rows in (("train", "0:1500"), ("heldout", "1500:2000")):
-        options = ReleaseOptions(
-            label="y", classes=Classes(3), epsilon=2.0, id_column="uid", data_set="visits",
-            ledger=tmp_path / "l.ledger", rows=tuple(map(int, rows.split(":"))),
-        )  # fmt: skip
+        options = {
+            "label": "y", "classes": Classes(3), "epsilon": 2.0, "id_column": "uid", "data_set": "visits",
+            "ledger": tmp_path / "l.ledger", "rows": tuple(map(int, rows.split(":"))),
+        }  # fmt: skip
         release_file(tmp_path / "labels.parquet", tmp_path / f"{name}.parquet", options)
     return tmp_path, labels, ids
 

@@ -12,13 +12,15 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tools.docs.commands import prose
 
 import labeldp
+from labeldp.commands.option import Declared, Options, declarations
 
-PACKAGES = ("mechanisms", "release", "training", "audit", "estimators")
+PACKAGES = ("commands", "mechanisms", "release", "training", "audit", "estimators")
 FURTHER = (
     "mechanisms.candidates.most_informative", "mechanisms.candidates.most_likely", "mechanisms.candidates.information",
     "mechanisms.repeats.Repeats",
@@ -26,7 +28,7 @@ FURTHER = (
     "denoise.min_projection", "denoise.softmax", "denoise.argmax",
     "training.loss.SoftLabelLoss", "training.job.Job", "training.run.train", "experiments.staged.Staged", "training.crossfit.cross_fit",
     "training.finished.predict", "training.finished.evaluate", "training.fixmatch.FixMatchTrainer",
-    "selection.select.SelectOptions", "selection.select.select", "selection.drafts.PrivateSelection",
+    "selection.drafts.PrivateSelection",
     "models.build", "data.features.read_features", "data.features.join",
     "audit.plant.plant_file",
     "pate.linear.teacher_votes", "pate.teachers.vote", "pate.answers.release_answers", "pate.account.account",
@@ -34,17 +36,18 @@ FURTHER = (
     "reproduce.names.plan", "reproduce.cells.Place", "reproduce.runner.Runner", "reproduce.page.collect",
 )  # fmt: skip
 SECTIONS = {
+    "commands": "Commands",
     "mechanisms": "Mechanisms",
     "accounting": "Cost and ledger",
     "release": "Releases",
     "evaluation": "Metrics without clean labels",
     "denoise": "Uninformed post-processing",
     "training": "Training",
+    "experiments": "Experiments on bundled data",
+    "selection": "Private selection",
     "estimators": "scikit-learn",
     "models": "Models",
     "data": "Features",
-    "experiments": "Experiments",
-    "selection": "Private selection",
     "audit": "Audits",
     "pate": "PATE",
     "report": "Reports",
@@ -142,7 +145,8 @@ def _described(name: Name, public: list[Name]) -> list[str]:
     if issubclass(target, BaseException):
         kinds = ", ".join(f"`{base.__name__}`" for base in target.__bases__)
         return [*_text(documented(target)), "", f"A kind of {kinds}.", ""]
-    lines = ["```text", "class " + signature(target.__name__, target), "```", "", *_text(documented(target)), ""]
+    shown = options(target) if issubclass(target, Options) else signature(target.__name__, target)
+    lines = ["```text", f"class {shown}", "```", "", *_text(documented(target)), ""]
     inherited: dict[str, list[str]] = {}
     classes = {one.target: one.path for one in public if inspect.isclass(one.target)}
     for method, value, owner in members(target):
@@ -157,6 +161,17 @@ def _described(name: Name, public: list[Name]) -> list[str]:
             "",
         ]
     return lines
+
+
+def options(kind: type[Options]) -> str:
+    """A command's options by the names that Python has for them; what each is for, the command line's reference says."""
+    parts = ["*", *map(_field, declarations(kind))]
+    return f"{kind.__name__}(\n" + "".join(f"    {part},\n" for part in parts) + ")"
+
+
+def _field(one: Declared) -> str:
+    text = f"{one.name}: " + ("…" if one.option.kind is not None else _annotation(one.kind))
+    return text if one.required else f"{text} = {str(one.default) if isinstance(one.default, Path) else one.default!r}"
 
 
 def _member(name: str, value: Any, kind: type) -> str:
@@ -209,7 +224,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 def _annotation(hint: Any) -> str:
     text: str = hint if isinstance(hint, str) else inspect.formatannotation(hint)
-    return re.sub(r"\b(?:npt|np|typing|torch|collections\.abc)\.", "", text)
+    return re.sub(r"\b(?:npt|np|typing|torch|pathlib|collections\.abc)\.", "", text)
 
 
 def _text(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from labeldp.audit.guesses import (
     LOWEST,
     ZOOM,
     Comparisons,
-    Guesses,
+    Violins,
     canary_comparisons,
     count_guesses,
     log_odds,
@@ -108,7 +108,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         figure.savefig(path, format=kind[1:], dpi=200, metadata=unsaid[kind])
 
 
-def _violin(axes: Axes, guesses: Guesses) -> None:
+def _violin(axes: Axes, guesses: Violins) -> None:
     """Wrong guesses to the left, right ones to the right, and how many there are of each."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -141,7 +141,7 @@ def _violin(axes: Axes, guesses: Guesses) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{abs(value):,.10g}"))
 
 
-def _not_drawn(guesses: Guesses) -> str:
+def _not_drawn(guesses: Violins) -> str:
     below = guesses.right_below + guesses.wrong_below
     if below == 0:
         return ""

@@ -27,7 +27,7 @@ Comparisons: TypeAlias = Callable[[], Iterable[Block]]
 
 
 @dataclass(frozen=True)
-class Guesses:
+class Violins:
     """How many guesses are right and wrong, in equal bins of log-odds from `low` to HIGHEST; and below `low`."""
 
     low: float
@@ -44,7 +44,7 @@ class Guesses:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Guesses:
+    def from_json(cls, data: dict[str, Any]) -> Violins:
         """As `to_json` has it."""
         sides = [np.array(data[name], dtype=np.int64) for name in ("right", "wrong")]
         if any(side.shape != (BINS,) or side.min() < 0 for side in sides) or not 0 < float(data["low"]) < HIGHEST:
@@ -71,7 +71,7 @@ def canary_comparisons(
     return lambda: [block]
 
 
-def count_guesses(compared: Iterable[Block], low: float) -> Guesses:
+def count_guesses(compared: Iterable[Block], low: float) -> Violins:
     """Sort the comparisons into bins. A tie is a wrong guess, as in the attack."""
     bottom, top = log_odds(low), log_odds(HIGHEST)
     counts, below = np.zeros((2, BINS), np.int64), np.zeros(2, np.int64)
@@ -83,7 +83,7 @@ def count_guesses(compared: Iterable[Block], low: float) -> Guesses:
             bins = (np.log2(chosen / (1 - chosen)) - bottom) / (top - bottom) * BINS
             counts[k] += np.bincount(bins.astype(np.int64).clip(0, BINS - 1), minlength=BINS)
             below[k] += np.count_nonzero(~sure & side)
-    return Guesses(low, counts[0], counts[1], int(below[0]), int(below[1]))
+    return Violins(low, counts[0], counts[1], int(below[0]), int(below[1]))
 
 
 def smooth(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp import provenance
-from labeldp.audit.guesses import LOWEST, Guesses, count_guesses
+from labeldp.audit.guesses import LOWEST, Violins, count_guesses
 from labeldp.audit.result import AuditResult
 from labeldp.errors import InputError
 from labeldp.files.atomic import explain, is_unfinished, place_file
@@ -25,7 +25,7 @@ class KeptAudit:
     """What was measured, of which release, and whether only the owner may see it."""
 
     result: dict[str, Any]
-    violins: Guesses | None
+    violins: Violins | None
     owner_only: str | None
     release: str | None  # checksums: of the release that was looked at, and of the one that the model was trained on
     trained_on: str | None
@@ -112,7 +112,7 @@ class KeptAudit:
             data = json.loads((folder / FILE).read_text(encoding="utf-8"))
             if data["format"] != FORMAT:
                 raise ValueError
-            violins = Guesses.from_json(data["violins"]) if data["violins"] is not None else None
+            violins = Violins.from_json(data["violins"]) if data["violins"] is not None else None
             replaced, parts = data.get("replaced", 0), tuple(data.get("parts", ()))
             if (
                 type(replaced) is not int

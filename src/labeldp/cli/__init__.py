@@ -10,25 +10,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from labeldp.cli import (
-    audit,
-    canaries,
-    download,
-    features,
-    games,
-    inspect,
-    judge,
-    ledger,
-    pate,
-    plan,
-    release,
-    report,
-    reproduce,
-    select,
-    train,
-)
+from labeldp import commands as of
+from labeldp.cli import older
 from labeldp.cli.arguments import as_options
-from labeldp.cli.streams import ReaderGoneError, noting_its_result, standard_streams
+from labeldp.cli.derive import command
+from labeldp.cli.show import owner, pate, research, user
+from labeldp.cli.streams import ReaderGoneError, standard_streams
 from labeldp.errors import LabelDPError
 
 _EXIT_CODES = (
@@ -47,6 +34,13 @@ _EXTRAS = {"torch": "train", "safetensors": "train", "PIL": "train", "sklearn": 
 
 class _Commands(TyperGroup):
     """Typer leaves on Ctrl-C without a word."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that these words name."""
+        meant = (
+            args[0] if ctx.resilient_parsing else older.meant(args[0], args[1:])
+        )  # a shell that completes is told nothing
+        return super().resolve_command(ctx, [meant, *args[1:]])
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -67,32 +61,61 @@ app = typer.Typer(
 )
 
 
+def _group(text: str) -> typer.Typer:
+    return typer.Typer(help=text, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+_GROUPS = {
+    "ledger": _group("Show what has been spent, on which rows, by which release; verify the record."),
+    "canaries": _group("Plant labels that an audit will look for (the label owner's side)."),
+    "pate": _group(
+        "PATE: an ensemble of teachers answers a few questions privately, and a student learns from the answers. Trust model: central. Whoever "
+        "runs `teachers` and `aggregate` sees features and labels; what leaves is answers.parquet and what is made of it."
+    ),
+}
 _OWNER, _FEATURES, _BOTH, _RESEARCH = "Label owner", "Feature owner", "Both", "Research, on public data"
 
-for _panel, _name, _command in (
-    (_OWNER, "plan", plan.command),
-    (_OWNER, "release", release.command),
-    (_OWNER, "select", select.command),
-    (_OWNER, "audit", audit.command),
-    (_FEATURES, "inspect", inspect.command),
-    (_FEATURES, "train", train.command),
-    (_FEATURES, "predict", judge.predict),
-    (_FEATURES, "evaluate", judge.evaluate),
-    (_BOTH, "features", features.command),
-    (_BOTH, "report", report.command),
-    (_RESEARCH, "download", download.command),
-    (_RESEARCH, "reproduce", reproduce.command),
-    (_RESEARCH, "audit-repeat", games.repeat),
-    (_RESEARCH, "audit-heuristic", games.heuristic),
-):
-    app.command(_name, rich_help_panel=_panel)(_command)
-app.add_typer(ledger.app, name="ledger", rich_help_panel=_OWNER)
-app.add_typer(canaries.app, name="canaries", rich_help_panel=_OWNER)
-app.add_typer(pate.app, name="pate", rich_help_panel=_OWNER)
-for _group in (app, ledger.app, canaries.app, pate.app):
-    for _info in _group.registered_commands:
-        assert _info.callback is not None
-        _info.callback = noting_its_result(_info.callback)
+# Who it is for, its words, what it is told, the one function, and how its result is shown.
+_COMMANDS = (
+    (_OWNER, "plan", of.PlanOptions, of.plan, owner.plan),
+    (_OWNER, "release", of.ReleaseOptions, of.release, owner.release),
+    (_OWNER, "select", of.SelectOptions, of.select, owner.select),
+    (_OWNER, "audit", of.AuditOptions, of.audit, owner.audit),
+    (_FEATURES, "inspect", of.InspectOptions, of.inspect, user.inspect),
+    (_FEATURES, "train", of.TrainOptions, of.train, user.train),
+    (_FEATURES, "predict", of.PredictOptions, of.predict, user.predict),
+    (_FEATURES, "evaluate", of.EvaluateOptions, of.evaluate, user.evaluate),
+    (_BOTH, "features", of.FeaturesOptions, of.features, user.features),
+    (_BOTH, "report", of.ReportOptions, of.report, user.report),
+    (_RESEARCH, "experiment", of.ExperimentOptions, of.experiment, user.train),
+    (_RESEARCH, "download", of.DownloadOptions, of.download, research.download),
+    (_RESEARCH, "reproduce", of.ReproduceOptions, of.reproduce, research.reproduce),
+    (_RESEARCH, "audit-repeat", of.RepeatOptions, of.audit_repeat, research.audit_repeat),
+    (_RESEARCH, "audit-heuristic", of.HeuristicOptions, of.audit_heuristic, research.audit_heuristic),
+    (_OWNER, "ledger show", of.LedgerShowOptions, of.ledger_show, owner.ledger_show),
+    (_OWNER, "ledger verify", of.LedgerVerifyOptions, of.ledger_verify, owner.ledger_verify),
+    (_OWNER, "ledger get", of.LedgerGetOptions, of.ledger_get, owner.ledger_get),
+    (_OWNER, "canaries plant", of.CanariesOptions, of.canaries_plant, owner.canaries),
+    (_OWNER, "pate run", of.PateRunOptions, of.pate_run, pate.taught),
+    (_OWNER, "pate teachers", of.PateTeachersOptions, of.pate_teachers, pate.teachers),
+    (_OWNER, "pate aggregate", of.PateAggregateOptions, of.pate_aggregate, pate.aggregate),
+    (_OWNER, "pate student", of.PateStudentOptions, of.pate_student, pate.taught),
+    (_OWNER, "pate features", of.PateFeaturesOptions, of.pate_features, pate.features),
+    (_OWNER, "pate account", of.PateAccountOptions, of.pate_account, pate.account),
+)
+
+for _panel, _words, _options, _function, _show in _COMMANDS:
+    *_above, _name = _words.split()
+    _place = _GROUPS[_above[0]] if _above else app
+    _place.command(_name, rich_help_panel=None if _above else _panel)(command(_function, _options, _show))
+for _name, _one in _GROUPS.items():
+    app.add_typer(_one, name=_name, rich_help_panel=_OWNER)
+
+
+# A group of one command is a group all the same.
+@_GROUPS["canaries"].callback()
+def _canaries() -> None:
+    pass
 
 
 def _version(value: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -107,13 +107,3 @@ def ledger_text(done: dict[str, Any]) -> str:
 def order_text(done: dict[str, Any]) -> str:
     """Whether the rows are in the order of their file."""
     return "shuffled" if done["shuffled"] else "that of the input, and public (--shuffle hides it)"
-
-
-def show(done: dict[str, Any], facts: Callable[[dict[str, Any]], list[tuple[str, str]]], *, json: bool) -> None:
-    """What was done: warnings to stderr, then JSON, or facts for people."""
-    for warning in done["warnings"]:
-        warn(warning)
-    if json:
-        print_json(done)
-    else:
-        print_facts(facts(done))

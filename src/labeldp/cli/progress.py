@@ -14,6 +14,9 @@ from rich.progress import BarColumn, Task, TextColumn, TimeElapsedColumn, TimeRe
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from labeldp.cli.output import warn
+from labeldp.commands import progress as commands
+
 _WINDOW = 3600.0  # seconds: steps may take minutes, and the time left is estimated from those of the last hour
 
 
@@ -22,7 +25,7 @@ class _LeftColumn(TimeRemainingColumn):
         return Text.assemble("left ", super().render(task)) if task.total is not None else Text()
 
 
-class Progress:
+class Progress(commands.Progress):
     """`show` says how far the work is, `line` says something beside it; `step` and `epoch` are what a training calls.
 
     what   what is being done, until `show` names something else
@@ -50,6 +53,14 @@ class Progress:
                 *columns, console=console, transient=True, speed_estimate_period=_WINDOW, redirect_stdout=False
             )
             self._task = self._bar.add_task(what, total=None, count="")
+
+    def doing(self, what: str, *, shown: bool = True) -> Progress:
+        """Other work, with a bar of its own."""
+        return Progress(what, shown=shown)
+
+    def warn(self, text: str) -> None:
+        """On standard error."""
+        warn(text)
 
     def __enter__(self) -> Progress:
         if self._bar is not None:

@@ -16,7 +16,7 @@ from labeldp.accounting.ledger import Ledger
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit
 from labeldp.data.bundled import Bundled, load
-from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
+from labeldp.entropy import SecureEntropy, noise
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.mechanisms import Mechanism, NoPrivacy
@@ -35,7 +35,7 @@ SECRET, LEDGER, RELEASED, PROBABILITIES = "canaries.npz", "labels.ledger", "rele
 
 
 @dataclass(frozen=True)
-class Planting:
+class CanaryPlan:
     """Canaries for an experiment, among the rows that will be trained on."""
 
     count: int
@@ -91,7 +91,7 @@ Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 def released(
     dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
-    world: World = ALONE, canaries: Planting | Planted | None = None,
+    world: World = ALONE, canaries: CanaryPlan | Planted | None = None,
 ) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
     """The data set's labels through a mechanism, its features, and its public test set. The labels go no further.
 
@@ -120,13 +120,8 @@ def chosen_mechanism(name: str | None, epsilon: float | None, classes: int, delt
     return calibrate(name, epsilon=epsilon, num_classes=classes, delta=delta)
 
 
-def noise(seed: int | None) -> Entropy:
-    """From the operating system; repeatable, and insecure, with a seed."""
-    return SecureEntropy() if seed is None else SeededEntropy(seed)
-
-
 def owners_source(
-    bundle: Bundled, run: Path, canaries: Planting | Planted | None, *, by_id: bool = False
+    bundle: Bundled, run: Path, canaries: CanaryPlan | Planted | None, *, by_id: bool = False
 ) -> ArraySource:
     """The owner's side of an experiment: labels, canaries planted among them, in a run directory of its own.
 

@@ -16,15 +16,14 @@ import torch
 
 from labeldp.accounting.ledger import Ledger
 from labeldp.data.bundled import load
-from labeldp.entropy import Entropy
+from labeldp.entropy import Entropy, noise
 from labeldp.errors import InputError
 from labeldp.experiments.experiment import (
     LEDGER,
+    CanaryPlan,
     Planted,
-    Planting,
     Test,
     chosen_mechanism,
-    noise,
     owners_source,
     shared_release,
 )
@@ -100,7 +99,7 @@ class Staged:
     dealing: Dealing
     make_job: Callable[[Release, Any, float, bool], Job]
     insecure_seed: int | None = None
-    canaries: Planting | Planted | None = None
+    canaries: CanaryPlan | Planted | None = None
     world: World = ALONE
 
     def run(

@@ -29,8 +29,7 @@ from labeldp.data.features import read_features
 from labeldp.files.ids import AS_WRITTEN, CANONICAL, find
 from labeldp.files.tables import open_table
 from labeldp.release.classes import Classes
-from labeldp.release.files import data_set_of, refuse_telling_ids
-from labeldp.release.source import ArraySource, Source, TableSource
+from labeldp.release.source import ArraySource, Source, TableSource, data_set_of, refuse_telling_ids
 
 # ----------------------------------------------------------------
 # Canaries for PATE's experiments on bundled data sets: planted in the material, looked for in the release and in the first student.
@@ -70,7 +69,7 @@ def keep(owner: Path, canaries: Canaries | None) -> None:
 def audited(
     canaries: Canaries, answers: Release, student: Path, features: Any, machine: Machine | None, model: str
 ) -> dict[str, Any]:
-    """Two attackers, who share the 5%: one sees a student's probabilities, one the answers. As `train --canaries` has it.
+    """Two attackers, who share the 5%: one sees a student's probabilities, one the answers. As `experiment --canaries` has it.
 
     Only few canaries' rows are asked about, and an answer is that of many teachers: little should be found.
     """

@@ -1,4 +1,4 @@
-"""The rows of the paper's PATE table by name, and recipes for teachers and students."""
+"""Recipes for teachers and students."""
 
 from __future__ import annotations
 
@@ -6,41 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from labeldp.errors import InputError
 from labeldp.training.recipe import Recipe, changed, cpu_fixmatch_recipe, default_recipe, fixmatch_recipe
-
-# Teachers, σ1, σ2, τ, answers: the paper's table of PATE-FM hyperparameters. Epochs: teachers 40 and student 200 (CIFAR-10), 125 and 125
-# (CIFAR-100). It states no cap on asked queries; ours leaves room for as many that do not pass.
-_ROWS = {
-    "pate-cifar10-high": ("cifar10", 200, 160.0, 20.0, 100.0, 500),
-    "pate-cifar10-medium": ("cifar10", 800, 800.0, 300.0, 400.0, 250),
-    "pate-cifar10-low": ("cifar10", 800, 800.0, 500.0, 400.0, 250),
-    "pate-cifar100-high": ("cifar100", 20, 7.0, 2.0, 2.0, 9400),
-    "pate-cifar100-medium": ("cifar100", 100, 45.0, 15.0, 10.0, 1000),
-    "pate-cifar100-low": ("cifar100", 100, 90.0, 30.0, 10.0, 1000),
-}
-_EPOCHS = {"cifar10": (40, 200, "wide-resnet-28-4"), "cifar100": (125, 125, "wide-resnet-28-8")}
-NAMES = tuple(_ROWS)
-
-
-def preset(name: str) -> dict[str, Any]:
-    """A row's options, as `labeldp pate run` takes them."""
-    if name not in _ROWS:
-        raise InputError(f"unknown preset {name!r}; choose one of {', '.join(NAMES)}.")
-    dataset, teachers, sigma1, sigma2, threshold, answered = _ROWS[name]
-    epochs, student_epochs, model = _EPOCHS[dataset]
-    return {
-        "dataset": dataset, "teachers": teachers, "method": "fixmatch", "model": model, "epochs": epochs, "max_asked": 2 * answered,
-        "max_answered": answered, "sigma1": sigma1, "sigma2": sigma2, "threshold": threshold, "student_model": model,
-        "student_epochs": student_epochs, "paper": True,
-    }  # fmt: skip
-
-
-def filled(given: dict[str, Any], name: str | None) -> None:
-    """Options that were not given, from the preset."""
-    if name is not None:
-        row = preset(name)
-        given.update({option: row[option] for option, value in given.items() if value is None and option in row})
 
 
 def recipe_for(

@@ -21,7 +21,7 @@ from labeldp.errors import InputError
 from labeldp.files.atomic import explain, sync_folder
 from labeldp.files.hashing import ColumnHasher, Hashes, HashSorter, IdHasher, text_bytes
 from labeldp.files.ids import AS_WRITTEN, CANONICAL, NO_IDS, NOT_COMPARED, comparable, is_id, plain_ids
-from labeldp.files.tables import TableFile, stated_planting
+from labeldp.files.tables import TableFile, bare_name, stated_data_set, stated_planting
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.rows import Selection, Span
@@ -271,3 +271,34 @@ class ArraySource(Source):
         for start in range(0, len(self.labels), _ARRAY_BATCH):
             stop = min(start + _ARRAY_BATCH, len(self.labels))
             yield Batch(self.labels.slice(start, stop), self._ids[start:stop] if self._ids is not None else None)
+
+
+def data_set_of(table: TableFile, given: str | None) -> tuple[str, str | None]:
+    """What the ledger knows these labels by, and what the file itself says, if it does: it must not escape its budget."""
+    stated = stated_data_set(table)
+    if stated and given not in (None, stated):
+        raise InputError(
+            f"this file holds labels of the data set {stated!r}, some of them planted; under another name they would escape its budget. "
+            f"If the ledger knows these rows as {given!r}, plant again with `data_set={given!r}`."
+        )
+    return given or stated or Path(bare_name(table.path)).stem, stated
+
+
+def refuse_telling_ids(table: TableFile, id_column: str | None, classes: Classes) -> None:
+    """Ids are public: one that names a folder after a class (`cat/0001.png`) gives the label away."""
+    if id_column not in table.columns or classes.names is None:
+        return
+    names = {name.strip().casefold() for name in classes.names}
+    for batch in table.batches([id_column], ids=id_column):
+        column = plain_ids(batch.column(0))
+        if not is_id(column.type):
+            return  # refused later, in a sentence
+        texts = comparable(column, AS_WRITTEN)
+        if not pc.any(pc.match_substring(texts, "/")).as_py():
+            continue
+        parts = {part.strip().casefold() for text in texts.to_pylist() if text for part in text.split("/")[:-1]}
+        if parts & names:
+            raise InputError(
+                f"ids in column {id_column!r} have a folder that is called like a class: ids are public, and would give the labels "
+                "away. Give the rows other ids."
+            )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from labeldp.audit.guesses import BINS, HIGHEST, Guesses, log_odds, smooth
+from labeldp.audit.guesses import BINS, HIGHEST, Violins, log_odds, smooth
 from labeldp.report.acting import ClassShare
 from labeldp.report.files import finite
 from labeldp.report.runs import Accuracy, Measured, Run
@@ -94,7 +94,7 @@ def curves(
     return drawing.markup()
 
 
-def violin(guesses: Guesses) -> Markup:
+def violin(guesses: Violins) -> Markup:
     """Wrong guesses to the left, right ones to the right, by how sure the model was."""
     right, wrong = int(guesses.right.sum()), int(guesses.wrong.sum())
     drawing = Drawing(

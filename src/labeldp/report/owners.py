@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.guesses import LOWEST, Guesses, canary_comparisons, count_guesses
+from labeldp.audit.guesses import LOWEST, Violins, canary_comparisons, count_guesses
 from labeldp.errors import InputError, LabelDPError
 from labeldp.report.files import read_json
 
@@ -19,7 +19,7 @@ def own_ledger(path: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def run_violins(folder: Path, owner: bool) -> tuple[Guesses | None, tuple[str, ...]]:
+def run_violins(folder: Path, owner: bool) -> tuple[Violins | None, tuple[str, ...]]:
     """Right and wrong guesses of planted labels, from what `--canaries` left in a run directory; and why they are left out.
 
     Planted labels are drawn without looking at anybody's, so what is counted here costs nobody anything. Where candidates were chosen by

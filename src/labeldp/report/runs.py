@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.audit.counts import read_counts
-from labeldp.audit.guesses import Guesses
+from labeldp.audit.guesses import Violins
 from labeldp.audit.headline import Bound, Headline, Stated
 from labeldp.audit.thresholds import MOST_LOOKS
 from labeldp.evaluation.accuracy import accuracy_parts
@@ -166,7 +166,7 @@ class Run:
     more_bounds: int = 0  # known of it and not shown: of audits that were replaced, or are the owner's
     says_not_of_what: bool = False  # an audit of scores that name no model, and of no release
     headline: Headline | None = None  # what the bounds among `measured` prove together
-    violins: Guesses | None = None
+    violins: Violins | None = None
     confusion: dict[str, Any] | None = None
     facts: tuple[tuple[str, str], ...] = ()
     starts: tuple[dict[str, Any], ...] = ()

@@ -55,7 +55,7 @@ class Cell:
         """In what a run that somebody else started there differs from this command, as far as it can be seen."""
         given = {"--denoise": "bayes", **dict(zip(self.arguments, self.arguments[1:], strict=False))}
         said: dict[str, Any] = {}
-        if self.arguments[0] == "train" and (folder / "config.json").exists():
+        if self.arguments[0] == "experiment" and (folder / "config.json").exists():
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             recipe = {"denoise": "bayes", **config["recipe"]}  # which is not written where it is the usual
             said = {"model": config["model"], **{name: recipe[name] for name in ("epochs", "seed", "denoise")}}
@@ -68,6 +68,11 @@ class Cell:
         """All of it."""
         said = {name: getattr(self, name) for name in ("name", "dataset", "method", "epsilon", "seed")}
         return said | {"arguments": list(self.arguments)}
+
+
+def _as_now(arguments: list[str]) -> list[str]:
+    """As the command is called today: cells were finished when `experiment` was `train --dataset`."""
+    return ["experiment", *arguments[1:]] if arguments[:1] == ["train"] else arguments
 
 
 def _same(wanted: str, value: Any) -> bool:
@@ -129,7 +134,7 @@ class Place:
         path = self.folder(cell) / FACTS
         if path.exists():
             facts = read_json(path)
-            if facts["cell"]["arguments"] != list(cell.arguments):
+            if _as_now(facts["cell"]["arguments"]) != list(cell.arguments):
                 raise InputError(
                     f"{path.parent} holds another cell, of `labeldp {' '.join(facts['cell']['arguments'])}`; choose another --out."
                 )

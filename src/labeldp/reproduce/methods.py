@@ -65,7 +65,7 @@ def trained(
     )  # fmt: skip
     budget = "" if epsilon is None else f"-eps{epsilon:g}"
     name = f"{dataset}-{method}{budget}{_part(repetition)}-seed{seed}"
-    return Cell(name, dataset, method, epsilon, seed, ("train", *said))
+    return Cell(name, dataset, method, epsilon, seed, ("experiment", *said))
 
 
 def from_preset(
@@ -78,7 +78,7 @@ def from_preset(
         preset=preset, seed=_seed(seed, repetition), holdout=0, canaries=canaries, candidates=CLASSES[dataset], **given
     )
     return Cell(
-        f"paper-{dataset}-{name}{_part(repetition)}-seed{seed}", dataset, method, epsilon, seed, ("train", *said)
+        f"paper-{dataset}-{name}{_part(repetition)}-seed{seed}", dataset, method, epsilon, seed, ("experiment", *said)
     )
 
 

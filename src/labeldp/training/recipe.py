@@ -177,45 +177,8 @@ def changed(recipe: Recipe, **changes: Any) -> Recipe:
     return replace(recipe, **{name: value for name, value in changes.items() if value is not None})
 
 
-# What the paper's code does: batches of 128, momentum 0.9, 200 epochs, crops and flips, decay on every parameter.
-_PAPER = Recipe(200, 128, 0.1, weight_decay=1e-4, schedule="steps", norm_decay=True, shift=4, flip=True, mirror="coin")
-
-
-@dataclass(frozen=True)
-class Preset:
-    """A row of a table: data, mechanism, ε, model and recipe."""
-
-    dataset: str
-    epsilon: float
-    model: str
-    recipe: Recipe
-    mechanism: str = "laplace"
-
-
-def _alibi(dataset: str, epsilon: float, learning_rate: float, weight_decay: float) -> Preset:
-    model = "wide-resnet-28-4" if dataset == "cifar10" else "wide-resnet-28-8"
-    return Preset(dataset, epsilon, model, replace(_PAPER, learning_rate=learning_rate, weight_decay=weight_decay))
-
-
-# The paper's hyper-parameter table of ALIBI, with the ε of its Table 1. For CIFAR-100's two best rows the printed learning rates
-# are a tenth of those in a table that is commented out in the source; we take the latter, and `-printed` has the former.
-PRESETS = {
-    "alibi-cifar10-high": _alibi("cifar10", 8.0, 0.308, 0.568e-4),
-    "alibi-cifar10-medium": _alibi("cifar10", 2.1, 0.960, 0.00796e-4),
-    "alibi-cifar10-low": _alibi("cifar10", 1.0, 0.315, 1.50e-4),
-    "alibi-cifar100-very-high": _alibi("cifar100", 8.1, 0.037, 33.5e-4),
-    "alibi-cifar100-very-high-printed": _alibi("cifar100", 8.1, 0.0037, 33.5e-4),
-    "alibi-cifar100-high": _alibi("cifar100", 6.3, 0.057, 17.5e-4),
-    "alibi-cifar100-high-printed": _alibi("cifar100", 6.3, 0.0057, 17.5e-4),
-    "alibi-cifar100-medium": _alibi("cifar100", 3.0, 0.100, 2.33e-4),
-    "alibi-cifar100-low": _alibi("cifar100", 2.0, 0.1, 1.00e-4),
-    "cpu-cifar10": Preset("cifar10", 1.0, "fast", default_recipe("fast", 10), "subset"),
-    "cpu-cifar100": Preset("cifar100", 4.0, "fast", default_recipe("fast", 100), "subset"),
-}
-
-
-def preset(name: str) -> Preset:
-    """By name."""
-    if name not in PRESETS:
-        raise InputError(f"unknown preset {name!r}; choose one of {', '.join(PRESETS)}.")
-    return PRESETS[name]
+def paper_recipe() -> Recipe:
+    """What the paper's code does: batches of 128, momentum 0.9, 200 epochs, crops and flips, decay on every parameter."""
+    return Recipe(
+        200, 128, 0.1, weight_decay=1e-4, schedule="steps", norm_decay=True, shift=4, flip=True, mirror="coin"
+    )

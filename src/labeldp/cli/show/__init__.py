@@ -1,0 +1,1 @@
+"""How results are shown to people: one function a command, of its options and its result."""

@@ -1,0 +1,166 @@
+"""What the feature owner's commands show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from labeldp.cli.output import guarantee_text, print_facts, print_table
+from labeldp.wording import upward
+
+if TYPE_CHECKING:
+    from labeldp.commands import EvaluateOptions, FeaturesOptions, InspectOptions, PredictOptions, ReportOptions
+    from labeldp.commands.judge import Evaluated
+    from labeldp.commands.report import Reported
+    from labeldp.commands.train import TrainingOptions
+    from labeldp.release.core import Description
+    from labeldp.release.origin import PriorOrigin
+
+
+def inspect(options: InspectOptions, loaded: Description) -> None:
+    """What the file says of itself, and what that means."""
+    from labeldp.accounting.statement import promise_text
+
+    summary = loaded.to_json()
+    certificate, header = summary["certificate"], loaded.header
+    named = f"column {header['ids']['column']!r}" if header["ids"] else "their row numbers in the source"
+    order = "shuffled" if header["shuffled"] else "in the source's order"
+    promise = promise_text(header["budget"]) if header["budget"]["publishable"] else "nothing"
+    facts = [
+        (
+            "release",
+            f"{options.release}: {len(loaded):,} rows of data set {loaded.data_set!r}, made on {summary['made']}",
+        ),
+        ("mechanism", f"{loaded.mechanism.name}: {loaded.mechanism.describe()}"),
+        ("certificate", guarantee_text(certificate)),
+        ("data set", f"what its owner promises of all releases together: {promise}"),
+        *[("prior", _behind(origin)) for origin in loaded.origins],
+        ("trust", _TRUST[loaded.mechanism.trust]),
+        ("carries", _carries(loaded)),
+        (
+            "classes",
+            ", ".join(loaded.label_names) if loaded.label_names else f"0 to {loaded.mechanism.num_classes - 1}",
+        ),
+        ("rows", f"named by {named}, {order}"),
+        ("ledger", f"{summary['ledger']['id']}, entry {summary['ledger']['entry']}"),
+        ("checksum", f"{loaded.checksum}"),
+        *[("raised", f"the data set's budget was raised on {r['at']}") for r in header["budget"]["raised"]],
+        *([("INSECURE", loaded.insecure)] if loaded.insecure else []),
+    ]
+    print_facts(facts)
+    typer.echo("The file is whole. That its owner ran this mechanism, and how the noise was drawn, no file can show.")
+
+
+_TRUST = {
+    "local": "local: each label was released on its own, by its owner",
+    "central": "central: whoever made this saw features and labels, and must be trusted to release nothing else",
+}
+
+
+def _behind(origin: PriorOrigin) -> str:
+    """Where a public prior comes from, and what that does to the certificate."""
+    names = ", ".join(f"{one[:12]}…" for one in origin.releases)
+    said = f"from a model of release {names}, as its file says" if origin.known else "of unknown origin"
+    how = "perhaps of the same rows: added" if origin.same_rows else "of other rows: the larger counts"
+    paid = f"ε = {upward(origin.epsilon, 6)}, δ = {origin.delta:g}"
+    return f"{said}; what its owner had released of this data set's ids before: {paid} ({how})"
+
+
+def _carries(release: Description) -> str:
+    from labeldp.mechanisms import PateAnswers, RowMechanism, Selected
+
+    mechanism, observations = release.mechanism, release.observations
+    if isinstance(mechanism, RowMechanism):
+        return f"{mechanism.information():.4f} nats a row under a uniform prior"
+    if isinstance(mechanism, PateAnswers) and observations is not None:
+        asked, answered = mechanism.counts(observations)
+        return f"{answered:,} answers to {asked:,} questions"
+    if isinstance(mechanism, Selected) and observations is not None:
+        told = int(mechanism.informative(observations).sum())
+        return f"{told:,} rows by candidate {mechanism.winner(observations)}; the others scored, and say nothing"
+    return "what each row's public prior left open; the candidates of each row are in its observation"
+
+
+def _of(summary: dict[str, Any]) -> str:
+    """What the certificate is of."""
+    if summary["mechanism"]["name"] != "joint":
+        return "release"
+    return f"these {len(summary['mechanism']['parameters']['parts'])} releases together (each label is in one of them)"
+
+
+def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
+    """What the run proves, and how good its model is."""
+    from labeldp.evaluation.accuracy import summary_text, test_text
+
+    certificate = summary["certificate"]
+    facts = [
+        ("run", str(options.out)),
+        ("certificate", guarantee_text(certificate, _of(summary))),
+    ]
+    if summary["accuracy_estimated"] is None:
+        facts.append(
+            ("accuracy", "not estimated: no row was held out whose release can judge (--holdout; see docs/training.md)")
+        )
+    else:
+        how = "held-out"
+        if "folds" in summary:
+            how = f"cross-fitted (by models trained on {summary['estimate_of_models_trained_on']:.0%} of the rows)"
+        facts.append(("accuracy", f"{summary_text(summary)}, from {summary['rows_judged']:,} {how} released labels"))
+    if summary.get("commonest_class_estimated") is not None and summary["accuracy_estimated"] is not None:
+        facts.append(
+            (
+                "for scale",
+                f"always guessing the commonest class would be right {summary['commonest_class_estimated']:.2%} of the time (estimated)",
+            )
+        )
+    if summary["epoch_selected"] is not None:
+        facts.append(("selected", f"epoch {summary['epoch_selected']} of {summary['epochs']}"))
+    if summary["accuracy_test"] is not None:
+        facts.append(("test", test_text(summary)))
+    where = f"{summary['dtype']} on {summary['device']}"
+    if summary["processes"] > 1:
+        where += f", {summary['processes']} processes"
+    took = "" if summary["seconds"] is None else f" {summary['seconds']:.1f} s,"  # none under central trust
+    facts.append(("compute", f"{summary['train_flop']:.3g} FLOP,{took} {where}"))
+    if "audit" in summary:
+        from labeldp.audit.result import one_line
+
+        facts += [(f"audit: {who}", one_line(found)) for who, found in summary["audit"].items()]
+    if "given" in summary:
+        facts.append(("given", summary["given"]))
+    if summary["insecure"]:
+        facts.append(("INSECURE", summary["insecure"]))
+    print_facts(facts)
+
+
+def predict(options: PredictOptions, done: dict[str, Any]) -> None:
+    """Where they are, and in which order."""
+    names = done["classes"]
+    order = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    typer.echo(f"{done['out']}: probabilities of {done['rows']:,} rows, of the classes {order}, in this order")
+
+
+def evaluate(options: EvaluateOptions, found: Evaluated) -> None:
+    """The accuracy and its interval."""
+    from labeldp.commands.judge import NOT_TRAINED_ON
+
+    typer.echo(f"accuracy {found.estimate}; {found.estimate.rows:,} rows; given {NOT_TRAINED_ON}")
+    if found.insecure:
+        print_facts([("INSECURE", found.insecure)])
+
+
+def features(options: FeaturesOptions, done: dict[str, Any]) -> None:
+    """What became of each column."""
+    encoding = done["encoding"]
+    apart = [] if encoding["id"] is None else [(encoding["id"], "names the rows: kept as it is")]
+    apart += [(label, "the label: not read") for label in encoding["labels"]]
+    print_table(("column", "what became of it"), [*apart, *done["became"].items()])
+    typer.echo(f"{done['out']}: {done['rows']:,} rows, {len(done['columns']):,} columns of features")
+
+
+def report(options: ReportOptions, done: Reported) -> None:
+    """Where the page is."""
+    runs = len(done.report.runs)
+    size = f"{done.bytes / 1000:,.0f} kB"
+    typer.echo(f"{done.out}: {runs} run{'s' if runs > 1 else ''}, {size}; open it in a browser")

@@ -1,0 +1,238 @@
+"""Training from a release: `labeldp train`, and what `labeldp experiment` has in common with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from labeldp.commands.option import DATA, JUDGING, MACHINE, MODEL, Option, Options
+from labeldp.commands.progress import SILENT, Progress
+from labeldp.commands.shared import (
+    CanaryShareOption,
+    DeviceOption,
+    EpochsOption,
+    FeaturesOption,
+    IdOption,
+    ImageSizeOption,
+    ModelOption,
+    OtherRowsOption,
+    SeedOption,
+    ThreadsOption,
+    use_threads,
+)
+from labeldp.commands.values import DENOISERS, DTYPES
+from labeldp.errors import InputError
+
+if TYPE_CHECKING:
+    from labeldp.release import Release
+    from labeldp.training.job import Job
+    from labeldp.training.machine import World
+    from labeldp.training.recipe import Recipe
+
+USUAL_HOLDOUT = 0.1
+_FOUND_BEFORE = "by its own account: it was finished before, and its accuracy is what its summary.json says"
+
+
+# fmt: off
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(Options):
+    """Model, recipe, judging and machine of any training."""
+
+    out: Annotated[Path, Option("The run directory; an interrupted run there is resumed.")]
+    model: ModelOption = None
+    epochs: EpochsOption = None
+    batch_size: Annotated[int | None, Option("Rows a step, over all processes.", panel=MODEL)] = None
+    accumulate: Annotated[int | None, Option("Compute a step in so many parts, for less memory.", panel=MODEL)] = None
+    learning_rate: Annotated[float | None, Option("At its peak.", panel=MODEL)] = None
+    weight_decay: Annotated[float | None, Option("How hard weights are pulled towards zero.", panel=MODEL)] = None
+    average: Annotated[float | None, Option("Predict with averaged weights that keep this share a step (0.999).", panel=MODEL)] = None
+    prior: Annotated[str | None, Option("What evidence meets: the model's output (ALIBI), its average's, or none.", panel=MODEL, values=("model", "average", "none"))] = None
+    denoise: Annotated[str | None, Option("bayes (evidence); or uninformed: min-projection, softmax, argmax, none.", panel=MODEL, values=DENOISERS)] = None
+    fixmatch: Annotated[bool, Option("FixMatch: learn from confident guesses about all rows, too.", panel=MODEL)] = False
+    randaugment: Annotated[int | None, Option("Random operations on each image (2).", panel=MODEL)] = None
+    cutout: Annotated[int | None, Option("Blank a square of so many pixels in each image (16).", panel=MODEL)] = None
+    seed: SeedOption = 0
+    paper: Annotated[bool, Option("Begin with the recipe of the paper's code: 200 epochs, batches of 128, its schedule, crops and flips.", flag="--paper-recipe", panel=MODEL, hidden=True)] = False
+    holdout: Annotated[float | None, Option("The share of rows that is held out to estimate accuracy. Default: 0.1.", panel=JUDGING)] = None
+    folds: Annotated[int | None, Option("Judge by cross-fitting so many models, and train on all rows.", panel=JUDGING)] = None
+    select: Annotated[str, Option("last epoch, or the best by half of the rows held out.", panel=JUDGING, values=("last", "best"))] = "last"
+    patience: Annotated[int | None, Option("With --select best: stop after so many epochs without a better one.", panel=JUDGING)] = None
+    other_rows: OtherRowsOption = False
+    canary_share: CanaryShareOption = 0.0
+    device: DeviceOption = "auto"
+    dtype: Annotated[str, Option("auto, float32 or bfloat16.", panel=MACHINE, values=DTYPES)] = "auto"
+    threads: ThreadsOption = None
+    compile_model: Annotated[bool, Option("torch.compile the model: for GPUs.", flag="--compile", panel=MACHINE)] = False
+    tensorboard: Annotated[bool, Option("Also write metrics for TensorBoard.", panel=MACHINE)] = False
+
+    @property
+    def share(self) -> float:
+        """How many rows are held out, of a release that can judge."""
+        return USUAL_HOLDOUT if self.holdout is None else self.holdout
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(TrainingOptions):
+    """What `labeldp train` is told."""
+
+    release: Annotated[tuple[Path, ...], Option("A release file. Several times: releases of different rows.", panel=DATA)]
+    features: FeaturesOption
+    id_column: IdOption = None
+    image_size: ImageSizeOption = None
+    test_features: Annotated[Path | None, Option("Rows with public labels.", panel=JUDGING)] = None
+    test_labels: Annotated[Path | None, Option("Their labels: .npy, or a table.", panel=JUDGING)] = None
+    test_labels_are_public: Annotated[bool, Option("Said by whoever answers for it: no promise covers them.", panel=JUDGING)] = False
+# fmt: on
+
+
+def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] | None:
+    """Train a model from a release: features and evidence are all it sees.
+
+    Example: labeldp train --release released.parquet --features x.parquet --id uid --model linear --out run/
+
+    Many processes or machines: torchrun --nproc-per-node 2 -m labeldp train … (one --out that all can read)
+    """
+    from labeldp.training.machine import joined
+
+    use_threads(options.threads)
+    if not options.release:
+        raise InputError("`release` is missing: what was released of the labels.")
+    check_training(options)
+    _check_test(options)
+    found_before = was_finished(options.out)
+    with joined() as world, progress.doing("preparing", shown=world.first) as shown:
+        release, values, columns, test = _read(options)
+        summary = fit(options, job_of(options, release, values, columns), test, shown, world)
+    return {**summary, **found_before} if world.first else None
+
+
+def was_finished(out: Path) -> dict[str, str]:
+    """What is to be said of a run that was finished before, perhaps by somebody else."""
+    return {"given": _FOUND_BEFORE} if (out / "summary.json").exists() else {}
+
+
+def check_training(options: TrainingOptions, *epochs: int | None) -> None:
+    """What cannot be is refused before anything is released or written."""
+    if options.folds is not None and options.holdout is not None:
+        raise InputError("`folds` judges with every row in its turn; leave out `holdout`.")
+    for count in (options.epochs, *epochs):
+        recipe_of(options, options.model or "fast", epochs=count)
+
+
+def _check_test(options: TrainOptions) -> None:
+    given = (options.test_features, options.test_labels)
+    if any(given) and not (all(given) and options.test_labels_are_public):
+        raise InputError(
+            "clean test labels are `test_features` with `test_labels`, for your own data, and only if you can say "
+            "`test_labels_are_public`. Without any, accuracy is estimated from released labels."
+        )
+
+
+def recipe_of(
+    options: TrainingOptions, model: str, classes: int = 10, size: int = 32, epochs: int | None = None
+) -> Recipe:
+    """The model's own, the paper's or FixMatch's, with what was given instead."""
+    from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe, paper_recipe
+
+    if options.fixmatch:
+        usual = fixmatch_recipe(model, classes, size=size)
+    else:
+        usual = paper_recipe() if options.paper else default_recipe(model, classes)
+    names = (
+        "batch_size", "accumulate", "learning_rate", "weight_decay", "average", "prior", "denoise", "randaugment", "cutout", "seed",
+    )  # fmt: skip
+    return changed(usual, epochs=epochs, **{name: getattr(options, name) for name in names})
+
+
+def job_of(
+    options: TrainingOptions,
+    release: Release,
+    values: Any,
+    columns: tuple[str, ...] = (),
+    *,
+    epochs: int | None = None,
+    share: float | None = None,
+) -> Job:
+    """The training of a model from a release; other `epochs` and another `share` of rows held out for an earlier stage."""
+    from labeldp.mechanisms import judging_rows
+    from labeldp.training.job import Job
+    from labeldp.training.machine import Machine
+
+    if values.ndim != 4 and (options.randaugment or options.cutout):
+        raise InputError("`randaugment` and `cutout` are for images; these features are none.")
+    model = options.model or usual_model(values)
+    size = values.shape[-1] if values.ndim == 4 else 32
+    recipe = recipe_of(options, model, release.mechanism.num_classes, size, epochs or options.epochs)
+    # A release that cannot judge keeps no row from training, unless it is told to.
+    judged = options.holdout is not None or judging_rows(release.mechanism, release.observations).any()
+    held_out = options.share if share is None else share
+    return Job(
+        release, values, model, recipe, held_out if judged else 0.0, options.select, options.patience, columns=columns,
+        canary_share=options.canary_share, machine=Machine(options.device, options.dtype, options.compile_model),
+        prior_saw_none=options.other_rows,
+    )  # fmt: skip
+
+
+def usual_model(values: Any) -> str:
+    """For images large enough `fast`, else `linear`."""
+    return "fast" if values.ndim == 4 and min(values.shape[2:]) >= 17 else "linear"
+
+
+def fit(options: TrainingOptions, job: Job, test: Any, shown: Progress, world: World) -> dict[str, Any]:
+    """Train, or cross-fit; the summary."""
+    from labeldp.training.crossfit import cross_fit
+    from labeldp.training.run import train as run
+
+    told = {"public_test": test, "progress": listener(options, shown, world), "on_step": shown.step, "world": world}
+    shown.begin(job.recipe.epochs)
+    if options.folds is None:
+        return run(job, options.out, **told)
+    return cross_fit(job, options.out, options.folds, **told)
+
+
+def listener(options: TrainingOptions, shown: Progress, world: World) -> Callable[[dict[str, Any]], None]:
+    """Who is told of each epoch: whoever watches, and TensorBoard."""
+    if not (options.tensorboard and world.first):
+        return shown.epoch
+    from labeldp.training.tensorboard import tensorboard
+
+    note = tensorboard(options.out)
+
+    def told(metrics: dict[str, Any]) -> None:
+        shown.epoch(metrics)
+        note(metrics)
+
+    return told
+
+
+def _read(options: TrainOptions) -> tuple[Release, Any, tuple[str, ...], Any]:
+    """A release, features in its order with their columns, and a public test set if there is one."""
+    from labeldp.data.features import join, read_features
+    from labeldp.release import Release
+    from labeldp.release.joint import join_releases
+
+    release = join_releases([Release.load(path) for path in options.release])
+    given = read_features(options.features, options.id_column, options.image_size)
+    values = join(release, given)
+    return release, values, given.columns, _test(options, release, given.columns, values.shape[1:])
+
+
+def _test(options: TrainOptions, release: Release, columns: tuple[str, ...], shape: tuple[int, ...]) -> Any:
+    import pyarrow.compute as pc
+
+    from labeldp.data.features import read_features, read_public_labels
+    from labeldp.files.ids import comparable
+
+    if options.test_features is None or options.test_labels is None:
+        return None
+    read = read_features(options.test_features, options.id_column, options.image_size)
+    read.refuse_label(release.label, release.class_names)
+    if read.values.shape[1:] != shape:
+        raise InputError(f"the test features have shape {read.values.shape[1:]}; training's have {shape}.")
+    if read.named and pc.any(pc.is_in(comparable(read.ids), value_set=comparable(release.ids))).as_py():
+        raise InputError(
+            "some test rows are in the release: their labels are not public, and the model may have trained on them."
+        )
+    return read.ordered(columns), read_public_labels(options.test_labels, read, release, options.id_column)
