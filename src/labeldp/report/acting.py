@@ -87,7 +87,7 @@ _UNKNOWN: dict[type[Mechanism], str] = {
 def _flipped(mechanism: Mechanism) -> tuple[float | None, str]:
     if isinstance(mechanism, RowMechanism):
         return 1 - mechanism.probability_kept(), ""
-    return None, _UNKNOWN[type(mechanism)]
+    return None, _UNKNOWN.get(type(mechanism), "this mechanism does not say how often it keeps a label.")
 
 
 def _information(mechanism: Mechanism) -> float | None:
