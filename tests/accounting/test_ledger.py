@@ -73,6 +73,13 @@ def test_a_refused_release_takes_nothing_from_a_ledger_that_is_there(path):
     assert there() == before
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
+def test_all_that_a_first_charge_makes_is_its_owners_alone(path):
+    release(path)
+    for made in (path, path.parent, *path.parent.rglob("*")):
+        assert made.stat().st_mode & 0o077 == 0, made
+
+
 # ── one ledger, however many begin it ──
 
 

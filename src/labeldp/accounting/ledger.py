@@ -181,13 +181,18 @@ class Ledger:
             yield scratch
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-            if not self._journal.begun():  # whoever waits for the lock looks whether its file is still there
-                Path(lock.lock_file).unlink(missing_ok=True)
-            lock.release()
-            if not self._journal.begun():
-                for folder in (self.folder, *made):
-                    with suppress(OSError):  # not empty: somebody else is at work here
-                        folder.rmdir()
+            try:
+                if not self._journal.begun():
+                    self._leave(Path(lock.lock_file), made)
+            finally:
+                lock.release()
+
+    def _leave(self, lock_file: Path, made: list[Path]) -> None:
+        """Nothing was begun: no folder stays. Whoever waits for this lock looks whether its file is still there."""
+        with suppress(OSError):  # not empty: somebody else is at work here
+            lock_file.unlink(missing_ok=True)
+            for folder in (self.folder, *(other for other in made if other != self.folder)):
+                folder.rmdir()
 
     def _locked(self, name: str) -> tuple[list[Path], FileLock]:
         """The lock, held; and the folders that were made for it, the innermost first."""
@@ -198,7 +203,8 @@ class Ledger:
         for _ in range(_TRIES):
             try:
                 missing = [folder for folder in (self.folder, *self.folder.parents) if not folder.exists()]
-                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self.folder.mkdir(mode=0o700, exist_ok=True)
                 made = missing or made
                 lock.acquire()
                 return made, lock

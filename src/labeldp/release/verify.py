@@ -18,10 +18,10 @@ def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
     """Check that the ledger is whole, its copies, each release file, and that its head is in the chain. Raises on the first fault."""
     entries = ledger.verify()
     book = ledger.book()
-    for record in book.releases.values():
-        if record.state == DELIVERED and stated_checksum(ledger.kept(record)) != record.checksum:
+    for kept in book.releases.values():
+        if kept.state == DELIVERED and stated_checksum(ledger.kept(kept)) != kept.checksum:
             raise VerificationError(
-                f"the ledger's copy of release {record.number}, {ledger.kept(record)}, is not the file that was released: it was altered."
+                f"the ledger's copy of release {kept.number}, {ledger.kept(kept)}, is not the file that was released: it was altered."
             )
     known = {entry.number: entry.hash for entry in entries}
     checked = []
