@@ -249,9 +249,7 @@ def strike(place: Place, command: Command, calm: Undisturbed, blow: Blow) -> tup
         entries = place.entries(command)
     except sqlite3.Error as error:
         return ended, [f"the ledger cannot be read: {error}"]
-    complaints = [
-        c for c in says_what_happened(command, ended, entries, before) if not is_known(command, ended, blow, c)
-    ]
+    complaints = [c for c in says_what_happened(command, ended, entries, before) if not is_known(ended, c)]
     complaints += looks_right(place, command, ended, entries, calm)
     complaints += finishes(place, command, calm, before)
     return ended, complaints
