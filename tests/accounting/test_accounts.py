@@ -298,3 +298,12 @@ def test_no_id_ever_pays_more_than_any_budget_that_holds_it(tmp_path_factory, wa
     for name, (ids, groups, _) in held.items():
         most = max(paid[g, i] for g in groups for i in ids)
         assert data_set(path, name).spent().pure == pytest.approx(most, abs=1e-6)
+
+
+def test_the_same_again_is_free_also_once_other_people_have_the_same_ids(tmp_path):
+    path = tmp_path / "l"
+    first = release(path, range(10), "a", budget=1.0)
+    release(path, range(10), "b", budget=1.0, other_ids="b")
+    with pytest.warns(labeldp.RepeatedReleaseWarning):
+        again = release(path, range(10), "a", budget=1.0)
+    assert again.checksum == first.checksum

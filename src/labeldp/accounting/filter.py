@@ -256,7 +256,7 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
         raise RefusedError(
             f"the ledger has the ids of {known.name!r} in the group {', '.join(map(repr, known.groups))}: a data set stays where it is."
         )
-    for other in book.data_sets.values() if request.other_ids is None else ():
+    for other in book.data_sets.values() if known is None and request.other_ids is None else ():
         theirs = other.fingerprint
         if other.name != request.data_set and ((mine.digest and theirs.matches(mine)) or theirs.same_file(mine)):
             how = f"Use `data_set={other.name!r}`."
