@@ -51,7 +51,7 @@ def test_did_it_act(runs):
     for c in range(10):
         estimate = release.estimate_accuracy(slice(None), np.full(len(release), c)).without_canaries(planted, 10)
         assert {estimate.accuracy, *estimate.interval()} <= numbers(html)
-    assert "planted labels ( 7.0% ) are taken out" in text(html)
+    assert "planted labels ( 7.0% , by its own account) are taken out" in text(html)
     assert "planted labels, if there are any, are among them" in text(page(runs / "best"))
 
 

@@ -119,12 +119,7 @@ class AuditResult:
         """One result an attack, by its name. The doubt is shared as before: all of them hold together."""
         same = ("epsilon_low", "guesses", "correct", "abstained", "attack", "threshold")
         return {
-            look.attack: replace(
-                self,
-                looks=(look,),
-                given=None if look.attack == "release" else self.given,
-                **{name: getattr(look, name) for name in same},
-            )
+            look.attack: replace(self, looks=(look,), **{name: getattr(look, name) for name in same})
             for look in self.looks
         }
 
