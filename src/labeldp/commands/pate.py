@@ -50,9 +50,15 @@ OUT = Option("The run directory; interrupted, the same command goes on.")
 
 @dataclass(frozen=True, kw_only=True)
 class Preset(Options):
-    """A row of the paper's table, and by whose recipe models learn."""
+    """A row of the paper's table."""
 
     preset: Annotated[str | None, Option("A row of the paper's PATE table: pate-cifar10-high …; options given beside it win.", values=PATE_PRESETS)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning(Preset):
+    """By whose recipe, and from which seed, models learn."""
+
     paper: Annotated[bool, Option("FixMatch as published, not what serves short runs on a CPU better.", flag="--paper-recipe", panel=TEACHERS, hidden=True)] = False
     seed: SeedOption = 0
 
@@ -74,7 +80,7 @@ class Material(Account):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Teachers(Preset):
+class Teachers(Learning):
     """How teachers are trained."""
 
     teachers: Annotated[int | None, Option("How many; each sees its own shard of the labels.", panel=TEACHERS)] = None
@@ -104,7 +110,7 @@ class Answers(Preset, Budget):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Students(Preset):
+class Students(Learning):
     """How students are trained."""
 
     students: Annotated[int, Option("Train so many; the summary has mean ± std.", panel=STUDENTS)] = 1
