@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from labeldp.cli.output import print_facts, print_table
-from labeldp.cli.progress import Progress
+from labeldp.cli.progress import TerminalProgress
 from tests.cli.terminal import environment, process, terminal
 
 SENTENCE = (
@@ -106,8 +106,8 @@ def test_no_codes_in_a_pipe_even_if_colours_are_forced(desk):
 # ── progress ──
 
 WORK = """
-from labeldp.cli.progress import Progress
-with Progress("preparing") as shown:
+from labeldp.cli.progress import TerminalProgress
+with TerminalProgress("preparing") as shown:
     for done in range(0, 1001, 100):
         shown.show("sorting", done, 1000, "rows", lines=2)
     shown.line("[half] way")
@@ -146,7 +146,7 @@ def test_nor_on_a_terminal_that_cannot_draw_one():
 
 
 def test_nothing_at_all_from_processes_that_are_not_the_first(capsys):
-    with Progress(shown=False) as shown:
+    with TerminalProgress(shown=False) as shown:
         shown.show("sorting", 1, 2, "rows", lines=2)
         shown.line("a line")
         shown.begin(1)

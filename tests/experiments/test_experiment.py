@@ -15,7 +15,7 @@ from labeldp.data.bundled import load
 def test_a_runs_directory_is_audited(tmp_path, cli, mechanism, delta):
     run = tmp_path / "run"
     options = ("--epsilon", 2, "--mechanism", mechanism, "--epochs", 2, "--canaries", 60, "--candidates", 10)
-    code, out, _ = cli("train", "--dataset", "digits", *options, "--out", run, "--json")
+    code, out, _ = cli("experiment", "--dataset", "digits", *options, "--out", run, "--json")
     assert code == 0
     both = json.loads(out)["audit"]
     code, out, _ = cli("audit", run, "--json", "--figure", tmp_path / "violins.png")
@@ -38,7 +38,7 @@ def test_a_runs_directory_is_audited(tmp_path, cli, mechanism, delta):
 def test_a_run_in_stages_is_audited_with_all_its_releases(tmp_path, cli):
     run = tmp_path / "run"
     options = ("--epsilon", 4, "--stages", 2, "--epochs", 1, "--canaries", 60, "--candidates", 4)
-    code, out, err = cli("train", "--dataset", "digits", *options, "--out", run, "--json")
+    code, out, err = cli("experiment", "--dataset", "digits", *options, "--out", run, "--json")
     assert code == 0, err
     both = json.loads(out)["audit"]
     code, out, err = cli("audit", run, "--json", "--out", tmp_path / "audit")
@@ -56,7 +56,7 @@ def test_a_run_in_stages_is_audited_with_all_its_releases(tmp_path, cli):
 def test_seeded_gaussian_noise_is_audited_at_the_mechanisms_delta(tmp_path, cli):
     """The certificate of seeded noise is void, and names no δ; the noise has one all the same."""
     options = ("--epsilon", 2, "--mechanism", "gaussian", "--epochs", 1, "--canaries", 30, "--insecure-seed", 1)
-    code, out, err = cli("train", "--dataset", "digits", *options, "--out", tmp_path / "run", "--json")
+    code, out, err = cli("experiment", "--dataset", "digits", *options, "--out", tmp_path / "run", "--json")
     assert code == 0, err
     summary = json.loads(out)
     assert summary["certificate"]["delta"] is None
@@ -66,7 +66,7 @@ def test_seeded_gaussian_noise_is_audited_at_the_mechanisms_delta(tmp_path, cli)
 def test_a_runs_model_is_known_to_come_from_its_release(tmp_path, cli):
     run = tmp_path / "run"
     options = ("--epsilon", 2, "--mechanism", "gaussian", "--epochs", 1, "--canaries", 30)
-    assert cli("train", "--dataset", "digits", *options, "--out", run)[0] == 0
+    assert cli("experiment", "--dataset", "digits", *options, "--out", run)[0] == 0
     canaries = Canaries.load(run / "canaries.npz")
     assert (canaries.data_set, canaries.data_rows) == ("digits", len(np.load(run / "probabilities.npy")))
     (record,) = Ledger(run / "labels.ledger").book().releases.values()
@@ -88,7 +88,7 @@ def test_a_runs_model_is_known_to_come_from_its_release(tmp_path, cli):
 
 def test_what_train_says_of_its_canaries(tmp_path, cli):
     def trained(name, *more):
-        return cli("train", "--dataset", "digits", "--epsilon", 2, "--epochs", 1, "--out", tmp_path / name, *more)
+        return cli("experiment", "--dataset", "digits", "--epsilon", 2, "--epochs", 1, "--out", tmp_path / name, *more)
 
     code, _, err = trained("run", "--canaries", 9)
     assert (code, "9 canaries can prove next to nothing" in err, "of the rows" in err) == (0, True, False)

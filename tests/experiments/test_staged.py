@@ -43,7 +43,7 @@ def staged_cli():
 
     def call(folder, *options):
         result = CliRunner().invoke(
-            app, ["train", "--dataset", "digits", "--model", "linear", "--out", str(folder), "--json", *options]
+            app, ["experiment", "--dataset", "digits", "--model", "linear", "--out", str(folder), "--json", *options]
         )
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
@@ -151,11 +151,11 @@ def test_hard_labels_and_evidence_are_different_trainings(run, tmp_path, staged_
     ("options", "message"),
     [
         (("--stages", "0"), "from 2 on"),
-        (("--stages", "2", "--folds", "2"), "--folds"),
+        (("--stages", "2", "--folds", "2"), "`folds`"),
         (("--stages", "2", "--mechanism", "laplace"), "subset or response"),
         (("--stages", "2", "--mechanism", "none"), "subset or response"),
         (("--stages", "900"), "too few"),
-        (("--stage-epochs", "3"), "--stages"),
+        (("--stage-epochs", "3"), "`stages`"),
         (("--denoise", "magic"), "`denoise` is bayes"),
         (("--denoise", "argmax", "--prior", "none"), "leave out `prior`"),
     ],
@@ -167,7 +167,7 @@ def test_bad_options(tmp_path, options, message):
 
     epsilon = () if "--mechanism" in options and "none" in options else ("--epsilon", "2")
     result = CliRunner().invoke(
-        app, ["train", "--dataset", "digits", "--out", str(tmp_path / "run"), *epsilon, *options]
+        app, ["experiment", "--dataset", "digits", "--out", str(tmp_path / "run"), *epsilon, *options]
     )
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
@@ -243,7 +243,7 @@ def test_other_options_in_the_same_directory_are_refused(run):
     from labeldp.cli import app
 
     options = [
-        "train",
+        "experiment",
         "--dataset",
         "digits",
         "--model",
@@ -310,7 +310,7 @@ def test_what_cannot_be_leaves_nothing_behind(tmp_path, options):
 
     from labeldp.cli import app
 
-    result = CliRunner().invoke(app, ["train", "--dataset", "digits", "--out", str(tmp_path / "run"), *options])
+    result = CliRunner().invoke(app, ["experiment", "--dataset", "digits", "--out", str(tmp_path / "run"), *options])
     assert isinstance(result.exception, InputError)
     assert not (tmp_path / "run").exists()
 

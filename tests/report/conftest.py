@@ -12,7 +12,7 @@ import pytest
 def runs(tmp_path_factory):
     """Small runs of every kind, made once by the commands that users type."""
     place = tmp_path_factory.mktemp("runs")
-    digits = ["train", "--dataset", "digits", "--model", "linear", "--epochs", "3"]
+    digits = ["experiment", "--dataset", "digits", "--model", "linear", "--epochs", "3"]
     commands = {
         "plain": [*digits, "--epsilon", "4", "--canaries", "100", "--candidates", "10"],
         "gaussian": [*digits, "--epsilon", "4", "--mechanism", "gaussian"],

@@ -36,7 +36,7 @@ def test_numbers_are_those_of_the_runs_json(runs):
     assert "not checked" not in words
     found = summary["audit"]["release"]
     assert f"{found['correct']} of {found['guesses']}; {found['abstained']} abstained" in words
-    command = "labeldp train --dataset digits --model linear --epochs 3 --epsilon 4 --canaries 100 --candidates 10 --out plain"
+    command = "labeldp experiment --dataset digits --model linear --epochs 3 --epsilon 4 --canaries 100 --candidates 10 --out plain"
     assert command in words
     assert labeldp.__version__ in words
     assert "torch" in words

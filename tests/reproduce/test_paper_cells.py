@@ -26,14 +26,14 @@ def _small(monkeypatch):
         images, labels = drawn.integers(0, 256, (ROWS, 3, 32, 32), np.uint8), drawn.integers(0, classes, ROWS)
         return Bundled(name, images, PrivateLabels(labels, classes), images[:4], labels[:4].astype(np.int64))
 
-    for module in ("training.experiment", "training.staged", "pate.material"):
+    for module in ("experiments.experiment", "experiments.staged", "pate.material"):
         monkeypatch.setattr(f"labeldp.{module}.load", load)
     yield
     torch.set_num_threads(before)
 
 
 def every(kind):
-    """Cells of the paper's scale by `labeldp train` or `labeldp pate run`, each once; of repetitions, the first."""
+    """Cells of the paper's scale by `labeldp experiment` or `labeldp pate run`, each once; of repetitions, the first."""
     cells = {cell.name: cell for name in NAMES for cell in plan(name, "paper").cells()}
     return [
         cell

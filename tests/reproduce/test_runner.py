@@ -31,12 +31,27 @@ def test_a_finished_cell_is_never_repeated(place, fake):
     assert [runs(place, name) for name in "ab"] == [1, 1]
     facts = json.loads((place.cells / "b" / "cell.json").read_text())
     assert facts["cell"]["arguments"] == ["experiment", "--epochs", "2"]
-    assert facts["command"] == f"labeldp train --epochs 2 --out {place.cells / 'b'}"
+    assert facts["command"] == f"labeldp experiment --epochs 2 --out {place.cells / 'b'}"
     assert facts["summary"] == summary()
     assert facts["started_elsewhere"] is False
     assert facts["seconds"] > 0
     assert {"labeldp", "machine", "written"} <= set(facts)
     assert "working on b" in (place.cells / "b" / "log.txt").read_text()
+
+
+def test_one_of_before_experiments_had_a_command_is_still_the_same(place, fake):
+    """Cells that were finished as `labeldp train --dataset …`."""
+    given = cell("a", "--epochs", "2")
+    assert Runner(place, program=fake).run([given]) == []
+    path = place.cells / "a" / "cell.json"
+    facts = json.loads(path.read_text())
+    facts["cell"]["arguments"][0] = "train"
+    path.write_text(json.dumps(facts))
+    assert place.facts(given)["summary"] == summary()
+    assert Runner(place, program=fake).run([given]) == []
+    assert runs(place, "a") == 1
+    with pytest.raises(InputError, match="holds another cell"):
+        place.facts(cell("a", "--epochs", "3"))
 
 
 def test_one_that_was_started_by_hand_is_taken_over(place, fake):

@@ -29,7 +29,7 @@ def single(*arguments):
 def digits(tmp_path):
     """A command that trains on seeded noise, for any run directory."""
     return lambda name, *more: [
-        "train", "--dataset", "digits", "--epsilon", "4", "--insecure-seed", "1", "--model", "linear", "--epochs", "4",
+        "experiment", "--dataset", "digits", "--epsilon", "4", "--insecure-seed", "1", "--model", "linear", "--epochs", "4",
         "--dtype", "float32", "--threads", "1", "--json", "--out", tmp_path / name, *more,
     ]  # fmt: skip
 

@@ -234,7 +234,8 @@ def test_test_rows_are_not_released_rows(tmp_path, cli):
 
 def test_insecurity_travels_with_the_predictions(tmp_path, cli):
     assert (
-        cli("train", "--dataset", "digits", "--mechanism", "none", "--epochs", "1", "--out", tmp_path / "run")[0] == 0
+        cli("experiment", "--dataset", "digits", "--mechanism", "none", "--epochs", "1", "--out", tmp_path / "run")[0]
+        == 0
     )
     np.save(tmp_path / "x.npy", np.zeros((3, 64), np.float32))
     cli("predict", tmp_path / "run", "--features", tmp_path / "x.npy", "--out", tmp_path / "s.parquet")
@@ -248,7 +249,9 @@ def test_insecurity_travels_with_the_predictions(tmp_path, cli):
 
 def test_canaries_are_audited_only_where_they_were_planted(tmp_path, cli):
     def trained(name, *more):
-        return cli("train", "--dataset", "digits", "--epsilon", "4", "--epochs", "1", "--out", tmp_path / name, *more)
+        return cli(
+            "experiment", "--dataset", "digits", "--epsilon", "4", "--epochs", "1", "--out", tmp_path / name, *more
+        )
 
     assert trained("plain")[0] == 0
     code, _, err = trained("plain", "--canaries", "50")

@@ -177,7 +177,7 @@ def test_bad_input(parties, cli, tmp_path):
         ({"--features": folder / "text.parquet"}, "column 'city'"),
         ({"--features": folder / "x.npy"}, "no columns"),
         ({"--features": folder / "x.npy", "--id": None}, "names its rows by id"),
-        ({"--features": None}, "name --release and --features"),
+        ({"--features": None}, "Missing option '--features'"),
         ({"--id": "nobody"}, "no column 'nobody'"),
         ({"--release": folder / "x.parquet"}, "not a labeldp release"),
         ({"--holdout": 1}, "--holdout"),
@@ -215,7 +215,7 @@ def test_positions_without_ids(tmp_path, cli):
 
 def test_experiments_release_once(tmp_path, cli):
     command = [
-        "train",
+        "experiment",
         "--dataset",
         "digits",
         "--epsilon",
@@ -240,20 +240,20 @@ def test_experiments_release_once(tmp_path, cli):
 
 def test_experiments_without_privacy_say_so(tmp_path, cli):
     code, out, _ = cli(
-        "train", "--dataset", "digits", "--mechanism", "none", "--epochs", "5", "--out", tmp_path / "run"
+        "experiment", "--dataset", "digits", "--mechanism", "none", "--epochs", "5", "--out", tmp_path / "run"
     )
     assert code == 0
     assert "certificate  none: no privacy" in out
     assert "INSECURE" in out
-    assert cli("train", "--dataset", "digits", "--out", tmp_path / "b")[0] == 2
-    assert cli("train", "--dataset", "moons", "--epsilon", "1", "--out", tmp_path / "c")[0] == 2
+    assert cli("experiment", "--dataset", "digits", "--out", tmp_path / "b")[0] == 2
+    assert cli("experiment", "--dataset", "moons", "--epsilon", "1", "--out", tmp_path / "c")[0] == 2
 
 
 def test_killed_and_resumed(tmp_path):
     """A real kill -9 after some epoch; the resumed run ends where an uninterrupted one does."""
 
     def command(folder):
-        return [sys.executable, "-m", "labeldp", "train", "--dataset", "digits", "--epsilon", "4", "--insecure-seed", "1", "--model",
+        return [sys.executable, "-m", "labeldp", "experiment", "--dataset", "digits", "--epsilon", "4", "--insecure-seed", "1", "--model",
                 "mlp", "--epochs", "40", "--threads", "1", "--dtype", "float32", "--out", str(folder)]  # fmt: skip
 
     killed, whole = tmp_path / "killed", tmp_path / "whole"

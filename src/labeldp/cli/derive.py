@@ -27,9 +27,9 @@ class Told(Progress):
 
     def doing(self, what: str, *, shown: bool = True) -> Progress:
         """A bar, or lines."""
-        from labeldp.cli.progress import Progress as Bar
+        from labeldp.cli.progress import TerminalProgress
 
-        return Bar(what, shown=shown)
+        return TerminalProgress(what, shown=shown)
 
     def warn(self, text: str) -> None:
         """On standard error."""

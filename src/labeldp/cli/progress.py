@@ -25,7 +25,7 @@ class _LeftColumn(TimeRemainingColumn):
         return Text.assemble("left ", super().render(task)) if task.total is not None else Text()
 
 
-class Progress(commands.Progress):
+class TerminalProgress(commands.Progress):
     """`show` says how far the work is, `line` says something beside it; `step` and `epoch` are what a training calls.
 
     what   what is being done, until `show` names something else
@@ -54,15 +54,15 @@ class Progress(commands.Progress):
             )
             self._task = self._bar.add_task(what, total=None, count="")
 
-    def doing(self, what: str, *, shown: bool = True) -> Progress:
+    def doing(self, what: str, *, shown: bool = True) -> TerminalProgress:
         """Other work, with a bar of its own."""
-        return Progress(what, shown=shown)
+        return TerminalProgress(what, shown=shown)
 
     def warn(self, text: str) -> None:
         """On standard error."""
         warn(text)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> TerminalProgress:
         if self._bar is not None:
             self._bar.start()
         return self

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from labeldp.commands.option import DATA, Option
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import (
-    Account,
-    AgainOption,
+    AGAIN,
+    AccountOptions,
     CandidatesOption,
     ClassesOption,
     IdOption,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
-class CanariesOptions(Account):
+class CanariesOptions(AccountOptions):
     """What `labeldp canaries plant` is told."""
 
     labels: LabelsArgument
@@ -41,7 +41,7 @@ class CanariesOptions(Account):
     wrong_only: Annotated[bool, Option("The paper's way: every wrong label is a candidate. For `audit --method paper`.")] = False
     id_column: IdOption = None
     rows: Annotated[SpanGiven | None, Option("Plant only among rows a:b, those to be trained on.", panel=DATA, kind=str)] = None
-    again: AgainOption = None
+    again: Annotated[str | None, AGAIN.but(help="`--again charge`: plant in rows that were released before, for a second release at a second cost.")] = None
 # fmt: on
 
 

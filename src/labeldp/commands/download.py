@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from labeldp.commands.option import Argument, Options
 from labeldp.commands.progress import SILENT, Progress
-from labeldp.commands.shared import DataOption
+from labeldp.commands.shared import FILES
 from labeldp.commands.values import DOWNLOADS
 
 
@@ -16,7 +17,9 @@ class DownloadOptions(Options):
     """What `labeldp download` is told."""
 
     name: Annotated[str, Argument("cifar10, cifar100 or fashion.", values=DOWNLOADS)]
-    data: DataOption = None
+    data: Annotated[Path | None, FILES.but(help="The folder to put it into. Default: $LABELDP_DATA, else ./data.")] = (
+        None
+    )
 
 
 def download(options: DownloadOptions, progress: Progress = SILENT) -> dict[str, Any]:

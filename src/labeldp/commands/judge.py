@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from labeldp.commands.option import DATA, MODEL, Option, Options
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import (
+    OTHER_ROWS,
     CanaryShareOption,
     DeviceOption,
     FeaturesOption,
     IdOption,
     ImageSizeOption,
-    OtherRowsOption,
     RunArgument,
 )
 from labeldp.commands.values import MODELS
@@ -55,7 +55,7 @@ class EvaluateOptions(JudgeOptions):
 
     release: Annotated[Path, Option("Released labels of rows that were not trained on.", panel=DATA)]
     canary_share: CanaryShareOption = 0.0
-    other_rows: OtherRowsOption = False
+    other_rows: Annotated[bool, OTHER_ROWS.but(help="No row of this release was trained on, though ids cannot show it.")] = False
 # fmt: on
 
 

@@ -8,19 +8,19 @@ from typing import Annotated, Any
 
 from labeldp.commands.option import Argument, Option, Options
 from labeldp.commands.progress import SILENT, Progress
-from labeldp.commands.shared import DataSetOption, LedgerOption
+from labeldp.commands.shared import DATA_SET, LedgerOption
 
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerShowOptions(Options):
-    """What `labeldp ledger show` is told. A `data_set`: only this one."""
+    """What `labeldp ledger show` is told."""
 
     ledger: LedgerOption = None
-    data_set: DataSetOption = None
+    data_set: Annotated[str | None, DATA_SET.but(help="Only this data set.")] = None
 
 
 def ledger_show(options: LedgerShowOptions, progress: Progress = SILENT) -> dict[str, Any]:
-    """Show every data set's budget, what is spent so far, and its releases; or those of one --data-set alone."""
+    """Show every data set's budget, what is spent so far, and its releases."""
     from labeldp.accounting.ledger import Ledger
     from labeldp.accounting.statement import statement
 

@@ -1,4 +1,4 @@
-"""Teachers vote, an aggregator answers, a student learns, all of it in one trusted place: `labeldp pate`."""
+"""TeacherOptions vote, an aggregator answers, a student learns, all of it in one trusted place: `labeldp pate`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from labeldp.commands.shared import (
     FEATURES,
     LABEL,
     LABELS,
-    Account,
-    Budget,
+    AccountOptions,
     BudgetGaussianOption,
+    BudgetOptions,
     CanariesOption,
     CandidatesOption,
     ClassesGiven,
@@ -50,15 +50,21 @@ OUT = Option("The run directory; interrupted, the same command goes on.")
 
 @dataclass(frozen=True, kw_only=True)
 class Preset(Options):
-    """A row of the paper's table, and by whose recipe models learn."""
+    """A row of the paper's table."""
 
     preset: Annotated[str | None, Option("A row of the paper's PATE table: pate-cifar10-high …; options given beside it win.", values=PATE_PRESETS)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning(Preset):
+    """By whose recipe, and from which seed, models learn."""
+
     paper: Annotated[bool, Option("FixMatch as published, not what serves short runs on a CPU better.", flag="--paper-recipe", panel=TEACHERS, hidden=True)] = False
     seed: SeedOption = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material(Account):
+class MaterialOptions(AccountOptions):
     """Features and labels: a bundled data set, or your own files."""
 
     dataset: Annotated[str | None, DATASET] = None
@@ -74,7 +80,7 @@ class Material(Account):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Teachers(Preset):
+class TeacherOptions(Learning):
     """How teachers are trained."""
 
     teachers: Annotated[int | None, Option("How many; each sees its own shard of the labels.", panel=TEACHERS)] = None
@@ -88,7 +94,7 @@ class Teachers(Preset):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers(Preset, Budget):
+class AnswerOptions(Preset, BudgetOptions):
     """What is asked and answered, and what that may cost."""
 
     max_asked: MaxAskedOption = None
@@ -104,7 +110,7 @@ class Answers(Preset, Budget):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Students(Preset):
+class StudentOptions(Learning):
     """How students are trained."""
 
     students: Annotated[int, Option("Train so many; the summary has mean ± std.", panel=STUDENTS)] = 1
@@ -116,7 +122,7 @@ class Students(Preset):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateRunOptions(Material, Teachers, Answers, Students):
+class PateRunOptions(MaterialOptions, TeacherOptions, AnswerOptions, StudentOptions):
     """What `labeldp pate run` is told; a preset is a value of these."""
 
     out: Annotated[Path, OUT] = Path("pate-run")
@@ -125,21 +131,21 @@ class PateRunOptions(Material, Teachers, Answers, Students):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateTeachersOptions(Material, Teachers):
+class PateTeachersOptions(MaterialOptions, TeacherOptions):
     """What `labeldp pate teachers` is told."""
 
     out: Annotated[Path, OUT] = Path("pate-run")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateAggregateOptions(Answers):
+class PateAggregateOptions(AnswerOptions):
     """What `labeldp pate aggregate` is told."""
 
     out: RunArgument
 
 
 @dataclass(frozen=True, kw_only=True)
-class PateStudentOptions(Students):
+class PateStudentOptions(StudentOptions):
     """What `labeldp pate student` is told."""
 
     out: RunArgument
@@ -200,7 +206,7 @@ class Taught:
 
 
 def pate_run(options: PateRunOptions, progress: Progress = SILENT) -> Taught:
-    """Teachers, answers and students in one go. Trust model: central; the summary says what may be shown.
+    """TeacherOptions, answers and students in one go. Trust model: central; the summary says what may be shown.
 
     Example: labeldp pate run --dataset fashion --teachers 200 --max-answered 500 --max-asked 2000 --sigma1 160 --sigma2 20 --threshold 100
 

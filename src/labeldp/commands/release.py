@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from labeldp.commands.option import BUDGET, DATA, EXPERIMENTS, Option
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import (
-    Account,
-    Budget,
+    AccountOptions,
     BudgetGaussianOption,
+    BudgetOptions,
     ClassesOption,
     DeltaOption,
     EpsilonOption,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
-class ReleaseOptions(Account, Budget):
+class ReleaseOptions(AccountOptions, BudgetOptions):
     """What `labeldp release` is told. `classes`, `prior` and `rows` may also be given as objects."""
 
     labels: LabelsArgument

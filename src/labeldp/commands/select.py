@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from labeldp.commands.option import SELECTION, Option
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import (
-    Account,
-    Budget,
+    AccountOptions,
+    BudgetOptions,
     ClassesOption,
     DeviceOption,
     FeaturesOption,
@@ -30,7 +30,7 @@ from labeldp.commands.train import usual_model
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
-class SelectOptions(Account, Budget):
+class SelectOptions(AccountOptions, BudgetOptions):
     """What `labeldp select` is told."""
 
     labels: LabelsArgument

@@ -53,7 +53,8 @@ RunArgument = Annotated[Path, Argument("A run directory.")]
 # ── bundled data sets ──
 
 DATASET = Option("digits, fashion, cifar10 or cifar100.", panel=DATA, values=DATASETS)
-DataOption = Annotated[Path | None, Option("Where the data set's files are. Default: $LABELDP_DATA, else ./data.", panel=DATA)]
+FILES = Option("Where the data set's files are. Default: $LABELDP_DATA, else ./data.", panel=DATA)
+DataOption = Annotated[Path | None, FILES]
 CanariesOption = Annotated[int | None, Option("Plant so many labels, and audit what is made of them.", panel=PRIVACY)]
 CandidatesOption = Annotated[int | None, Option("Labels to choose each canary from, up to the number of classes: more prove a larger ε. Default: 2.", panel=PRIVACY)]
 
@@ -65,8 +66,8 @@ DeltaOption = Annotated[float | None, Option("δ, from 2^-40: lets the Gaussian 
 PriorOption = Annotated[PriorGiven | None, Option("A public class prior: JSON (a list, or name: probability), or one number a line. Never count it from the labels.", panel=PRIVACY, kind=Path)]
 LEDGER = Option("The ledger file. Default: $LABELDP_LEDGER, else one for each user (Linux: ~/.local/share/labeldp/labels.ledger).", panel=BUDGET)
 LedgerOption = Annotated[Path | None, LEDGER]
-DataSetOption = Annotated[str | None, Option("What the ledger calls these labels. Default: the file's stem.", panel=BUDGET, values=data_sets)]
-AgainOption = Annotated[str | None, Option("`--again charge`: release rows a second time, at a second cost.", panel=BUDGET, values=("charge",))]
+DATA_SET = Option("What the ledger calls these labels. Default: the file's stem.", panel=BUDGET, values=data_sets)
+AGAIN = Option("`--again charge`: release rows a second time, at a second cost.", panel=BUDGET, values=("charge",))
 
 InsecureSeedOption = Annotated[int | None, Option("Repeatable noise for experiments: protects nobody.", panel=EXPERIMENTS)]
 
@@ -75,7 +76,7 @@ InsecureSeedOption = Annotated[int | None, Option("Repeatable noise for experime
 ModelOption = Annotated[str | None, Option("fast (usual for images), linear (else), mlp, resnet18, wide-resnet-28-4, -28-8, package.module:Class.", panel=MODEL, values=MODELS)]
 EpochsOption = Annotated[int | None, Option("Passes over the rows. Default: the model's own number.", panel=MODEL)]
 SeedOption = Annotated[int, Option("Of training, and of which rows are held out; never of the noise.", panel=MODEL)]
-OtherRowsOption = Annotated[bool, Option("Rows that judge were not behind what they judge, though nothing shows it.", panel=JUDGING)]
+OTHER_ROWS = Option("No prior behind a release saw the rows that judge, though nothing shows it.", panel=JUDGING)
 CanaryShareOption = Annotated[float, Option("The share of planted labels, if the owner named one: corrects accuracy.", panel=JUDGING)]
 DeviceOption = Annotated[str, Option("auto, cpu, cuda or mps.", panel=MACHINE, values=DEVICES)]
 ThreadsOption = Annotated[int | None, Option("CPU threads.", panel=MACHINE)]
@@ -83,22 +84,22 @@ ProcessesOption = Annotated[int, Option("How many at a time, one thread each.", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account(Options):
+class AccountOptions(Options):
     """Under which name, in which ledger, and as whose, labels are known."""
 
-    data_set: DataSetOption = None
+    data_set: Annotated[str | None, DATA_SET] = None
     ledger: LedgerOption = None
     other_ids: Annotated[str | None, Option("These ids name other people than equal ids that the ledger knows: a group of ids with accounts of its own, under this name, on the record.", panel=BUDGET, metavar="NAME")] = None
     ids_as_written: Annotated[bool, Option("007 is not 7: compare ids letter by letter. Default: outer white space, leading zeros, a trailing .0 and the composition of accents do not count.", panel=DATA)] = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget(Options):
+class BudgetOptions(Options):
     """What may be spent, and where the noise comes from."""
 
     budget: Annotated[float | None, Option("Cap on the pure ε of every row, all releases together. Default: the first release's cost.", panel=BUDGET)] = None
     raise_budget: Annotated[bool, Option("Allow a higher budget than was promised; recorded for good.", panel=BUDGET)] = False
-    again: AgainOption = None
+    again: Annotated[str | None, AGAIN] = None
     insecure_seed: InsecureSeedOption = None
 
 

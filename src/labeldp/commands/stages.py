@@ -12,7 +12,7 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.accounting.ledger import Ledger
-    from labeldp.commands.pate import Answers, Material, Students, Teachers
+    from labeldp.commands.pate import AnswerOptions, MaterialOptions, StudentOptions, TeacherOptions
     from labeldp.entropy import Entropy
     from labeldp.mechanisms import PateAnswers
     from labeldp.pate.material import Origin
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from labeldp.release.make import Made
 
 
-def origin_of(options: Material, *, canaries: int | None = None, candidates: int | None = None) -> Origin:
+def origin_of(options: MaterialOptions, *, canaries: int | None = None, candidates: int | None = None) -> Origin:
     """Where features and labels are; paths are made absolute, since later stages may start elsewhere."""
     from labeldp.accounting.ledger import default_ledger_path
     from labeldp.pate.material import Origin
@@ -100,7 +100,7 @@ def _given(options: Any, *names: str) -> list[Any]:
     return [getattr(options, name) for name in names]
 
 
-def mechanism_of(options: Answers, stages: Stages, teachers: int | None) -> PateAnswers:
+def mechanism_of(options: AnswerOptions, stages: Stages, teachers: int | None) -> PateAnswers:
     """The aggregator."""
     from labeldp.mechanisms import PateAnswers
 
@@ -130,7 +130,7 @@ def _sanitising(text: str | None) -> Any:
     return Sanitising(*numbers)
 
 
-def teacher_plan(options: Teachers, stages: Stages) -> TeacherPlan:
+def teacher_plan(options: TeacherOptions, stages: Stages) -> TeacherPlan:
     """How teachers are trained."""
     from labeldp.pate.presets import recipe_for
     from labeldp.pate.teachers import TeacherPlan
@@ -152,7 +152,7 @@ def teacher_plan(options: Teachers, stages: Stages) -> TeacherPlan:
     return TeacherPlan(teachers, asked, method, model, recipe, seed=options.seed)
 
 
-def student_plan(options: Students, stages: Stages, method: str | None, model: str | None) -> StudentPlan:
+def student_plan(options: StudentOptions, stages: Stages, method: str | None, model: str | None) -> StudentPlan:
     """How students are, of teachers of this method and model."""
     from labeldp.pate.presets import recipe_for, student_recipe
     from labeldp.pate.students import StudentPlan
@@ -174,7 +174,7 @@ def _usual_model(stages: Stages) -> str:
     return "fast" if len(shape) == 3 and min(shape[1:]) >= 17 else "mlp"
 
 
-def workers_of(options: Teachers) -> Workers:
+def workers_of(options: TeacherOptions) -> Workers:
     """Where teachers are."""
     from labeldp.pate.workers import LocalWorkers, RayWorkers
 
@@ -204,7 +204,7 @@ class Papers:
     entropy: Entropy
 
 
-def papers_of(options: Answers, stages: Stages, origin: Origin, mechanism: PateAnswers) -> Papers:
+def papers_of(options: AnswerOptions, stages: Stages, origin: Origin, mechanism: PateAnswers) -> Papers:
     """Ledger and entropy; whatever the ledger would refuse it refuses now, before teachers are trained for nothing."""
     from labeldp.accounting.ledger import Ledger
     from labeldp.entropy import noise
@@ -227,7 +227,7 @@ def papers_of(options: Answers, stages: Stages, origin: Origin, mechanism: PateA
 
 
 def _caps(
-    options: Answers, stages: Stages, origin: Origin, mechanism: PateAnswers
+    options: AnswerOptions, stages: Stages, origin: Origin, mechanism: PateAnswers
 ) -> tuple[float | None, float | None]:
     """Of pure and of Gaussian releases: as given; a bundled data set's ledger gets room for both where there are both."""
     from labeldp.accounting.cost import SLACK_SHARE
@@ -251,7 +251,7 @@ def _caps(
     return max(options.holdout_epsilon, mechanism.certificate().pure), room
 
 
-def released(options: Answers, stages: Stages, mechanism: PateAnswers, papers: Papers) -> Made:
+def released(options: AnswerOptions, stages: Stages, mechanism: PateAnswers, papers: Papers) -> Made:
     """The answers; and before them, under a charge of their own, the rows that are held out."""
     from labeldp.release.make import charged
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from labeldp.commands.option import DATA, JUDGING, MACHINE, MODEL, Option, Options
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import (
+    OTHER_ROWS,
     CanaryShareOption,
     DeviceOption,
     EpochsOption,
@@ -17,7 +18,6 @@ from labeldp.commands.shared import (
     IdOption,
     ImageSizeOption,
     ModelOption,
-    OtherRowsOption,
     SeedOption,
     ThreadsOption,
     use_threads,
@@ -59,7 +59,7 @@ class TrainingOptions(Options):
     folds: Annotated[int | None, Option("Judge by cross-fitting so many models, and train on all rows.", panel=JUDGING)] = None
     select: Annotated[str, Option("last epoch, or the best by half of the rows held out.", panel=JUDGING, values=("last", "best"))] = "last"
     patience: Annotated[int | None, Option("With --select best: stop after so many epochs without a better one.", panel=JUDGING)] = None
-    other_rows: OtherRowsOption = False
+    other_rows: Annotated[bool, OTHER_ROWS] = False
     canary_share: CanaryShareOption = 0.0
     device: DeviceOption = "auto"
     dtype: Annotated[str, Option("auto, float32 or bfloat16.", panel=MACHINE, values=DTYPES)] = "auto"

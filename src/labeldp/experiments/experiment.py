@@ -74,7 +74,7 @@ class CanaryPlan:
 
 
 @dataclass(frozen=True)
-class Planted:
+class DrawnCanaries:
     """Canaries that were drawn before, for an experiment of several runs."""
 
     canaries: Canaries
@@ -91,7 +91,7 @@ Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 def released(
     dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
-    world: World = ALONE, canaries: CanaryPlan | Planted | None = None,
+    world: World = ALONE, canaries: CanaryPlan | DrawnCanaries | None = None,
 ) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
     """The data set's labels through a mechanism, its features, and its public test set. The labels go no further.
 
@@ -121,7 +121,7 @@ def chosen_mechanism(name: str | None, epsilon: float | None, classes: int, delt
 
 
 def owners_source(
-    bundle: Bundled, run: Path, canaries: CanaryPlan | Planted | None, *, by_id: bool = False
+    bundle: Bundled, run: Path, canaries: CanaryPlan | DrawnCanaries | None, *, by_id: bool = False
 ) -> ArraySource:
     """The owner's side of an experiment: labels, canaries planted among them, in a run directory of its own.
 

@@ -23,7 +23,7 @@ from labeldp.audit.result import AuditResult
 from labeldp.data.bundled import load
 from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
-from labeldp.experiments.experiment import SECRET, Planted, kept_probabilities, released
+from labeldp.experiments.experiment import SECRET, DrawnCanaries, kept_probabilities, released
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, holding_out
 from labeldp.training.recipe import changed, default_recipe
@@ -156,7 +156,7 @@ def _trained(job: _Job) -> tuple[Floats, float]:
     torch.set_num_threads(1)
     data = Path(check.data) if check.data is not None else None
     release, features, test = released(
-        check.dataset, data, folder, check.mechanism, check.epsilon, check.delta, None, canaries=Planted(canaries)
+        check.dataset, data, folder, check.mechanism, check.epsilon, check.delta, None, canaries=DrawnCanaries(canaries)
     )
     recipe = changed(default_recipe(check.model, release.mechanism.num_classes), epochs=check.epochs, seed=check.seed)
     training = Job(release, features, check.model, recipe, HOLDOUT)

@@ -21,7 +21,7 @@ from labeldp.errors import InputError
 from labeldp.experiments.experiment import (
     LEDGER,
     CanaryPlan,
-    Planted,
+    DrawnCanaries,
     Test,
     chosen_mechanism,
     owners_source,
@@ -99,7 +99,7 @@ class Staged:
     dealing: Dealing
     make_job: Callable[[Release, Any, float, bool], Job]
     insecure_seed: int | None = None
-    canaries: CanaryPlan | Planted | None = None
+    canaries: CanaryPlan | DrawnCanaries | None = None
     world: World = ALONE
 
     def run(

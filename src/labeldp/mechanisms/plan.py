@@ -35,7 +35,7 @@ NAMES = tuple(_CALIBRATORS)
 
 
 @dataclass(frozen=True)
-class Option:
+class Choice:
     """One mechanism, calibrated, with what it carries."""
 
     mechanism: Plain
@@ -66,7 +66,7 @@ class Plan:
 
     epsilon: float
     num_classes: int
-    options: tuple[Option, ...]
+    options: tuple[Choice, ...]
     recommended: Plain
     prior_entropy: float  # nats: what an observation could carry at most
     skipped: dict[str, str]
@@ -112,12 +112,12 @@ def plan(
     """Every mechanism at ε. The recommended one carries the most nats, among the pure ones unless a δ is given."""
     epsilon, num_classes = check_epsilon(epsilon), check_num_classes(num_classes)
     pi = None if prior is None else check_prior(prior, num_classes)
-    options: list[Option] = []
+    options: list[Choice] = []
     skipped: dict[str, str] = {}
     for name in names:
         try:
             mechanism = calibrate(name, epsilon=epsilon, num_classes=num_classes, delta=delta, prior=pi)
-            options.append(Option(mechanism, mechanism.information(pi)))
+            options.append(Choice(mechanism, mechanism.information(pi)))
         except AccountingError as error:
             skipped[name] = str(error)
     eligible = [o for o in options if delta is not None or o.mechanism.guarantee().delta == 0.0]

@@ -85,7 +85,7 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Taught:
+class TaughtTeacher:
     """One teacher's classes for the query pool, and what it took."""
 
     number: int
@@ -213,7 +213,7 @@ def _rehearse(model: str, recipe: Recipe, features: npt.NDArray[Any], size: int,
 
 
 @unheard()
-def teach(features: npt.NDArray[Any], lesson: Lesson) -> Taught:
+def teach(features: npt.NDArray[Any], lesson: Lesson) -> TaughtTeacher:
     """Train one teacher, in whatever process; return its votes, one a query: the arg-max, the lowest class of equal ones.
 
     One that diverges votes for the lowest class. To say so, or to end there, would tell of its labels; so would fewer FLOP.
@@ -230,7 +230,7 @@ def teach(features: npt.NDArray[Any], lesson: Lesson) -> Taught:
     except InputError:
         said = np.zeros(len(lesson.queries), np.int64)
     flop = trainer.flop // max(trainer.epoch, 1) * lesson.recipe.epochs
-    return Taught(lesson.number, said.astype(np.uint16), flop, time.perf_counter() - start)
+    return TaughtTeacher(lesson.number, said.astype(np.uint16), flop, time.perf_counter() - start)
 
 
 def _study(
@@ -261,18 +261,18 @@ def _study(
     return trainer, everything, trainer.fit(everything, lesson.rows, evidence)
 
 
-def _keep(folder: Path, taught: Taught) -> None:
+def _keep(folder: Path, taught: TaughtTeacher) -> None:
     path = folder / f"teacher-{taught.number}.npz"
     flop, seconds = np.int64(taught.flop), np.float64(taught.seconds)
     place_file(path, lambda file: np.savez_compressed(file, said=taught.said, flop=flop, seconds=seconds), private=True)
 
 
-def _kept(folder: Path, number: int) -> Taught | None:
+def _kept(folder: Path, number: int) -> TaughtTeacher | None:
     path = folder / f"teacher-{number}.npz"
     if not path.exists():
         return None
     try:
         with np.load(path, allow_pickle=False) as file:
-            return Taught(number, file["said"], int(file["flop"]), float(file["seconds"]))
+            return TaughtTeacher(number, file["said"], int(file["flop"]), float(file["seconds"]))
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         return None  # damaged: it is trained again

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from labeldp.errors import InputError
 from labeldp.mechanisms import StatisticLaw
 from labeldp.mechanisms.base import check_prior
-from labeldp.mechanisms.plan import DEFAULT_DELTA, Option, Plan
+from labeldp.mechanisms.plan import DEFAULT_DELTA, Choice, Plan
 from labeldp.report.page import render
 
 MOST_CLASSES = 1000
@@ -105,7 +105,7 @@ def write_plan_page(path: Path, page: str) -> None:
     place_file(path, lambda file: file.write(page.encode("utf-8")))
 
 
-def _row(option: Option, plan: Plan) -> dict[str, Any]:
+def _row(option: Choice, plan: Plan) -> dict[str, Any]:
     """One mechanism's line, as text."""
     mechanism, nats = option.mechanism, option.information
     return {
