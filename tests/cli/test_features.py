@@ -123,7 +123,7 @@ def test_what_cannot_be_is_refused(desk):
     desk.expect_bad(desk.run("features", path, *good, "--out", desk.outs / f"{'x' * 300}.parquet"), "cannot be")
     desk.expect_bad(desk.run("features", path, *good, "--out", desk.outs / "no" / "x.parquet"), "cannot be written")
     desk.expect_bad(desk.run("features", path, "--like", path, *out), "carries no encoding")
-    desk.expect_bad(desk.run("features", path, "--like", path, *good, *out), "leave out --label")
+    desk.expect_bad(desk.run("features", path, "--like", path, "--no-label", *out), "leave out --no-label")
 
 
 def test_the_source_and_the_fitted_file_are_not_overwritten(desk):
@@ -150,3 +150,15 @@ def test_several_secrets(desk):
     assert done.json["columns"] == ["a"]
     assert SECRET_TEXT.encode() not in desk.out.read_bytes()
     assert SECRET_TEXT not in done.out + done.err
+
+
+def test_an_encoding_from_elsewhere_that_would_read_the_label_is_refused(desk):
+    """Whoever made it said that there is no label, and would like to have ours."""
+    path = visits(desk, range(100), header="visit,page,age,bought_on,country,bought")
+    theirs = desk.outs / "theirs.parquet"
+    assert desk.run("features", path, "--no-label", "--out", theirs).code == 0
+    refused = desk.run("features", path, "--like", theirs, "--label", "bought", "--out", desk.outs / "x.parquet")
+    expect_sentence(refused, "makes features of the column 'bought', which is secret here")
+    ours = desk.outs / "ours.parquet"
+    assert desk.run("features", path, "--label", "bought", "--out", ours).code == 0
+    assert desk.run("features", path, "--like", ours, "--label", "bought", "--out", desk.outs / "x.parquet").code == 0

@@ -26,7 +26,7 @@ class FeaturesOptions(Options):
     no_label: Annotated[bool, Option("The file has no secret column.")] = False
     id_column: IdOption = None
     most_values: Annotated[int | None, Option("Leave out text columns with more different values than this. Default: 50.")] = None
-    like: Annotated[Path | None, Option("Encode new rows as they were for this file, which this command wrote.")] = None
+    like: Annotated[Path | None, Option("Encode new rows as they were for this file, which this command wrote. With --label: refused if it reads that column.")] = None
 # fmt: on
 
 
@@ -57,15 +57,28 @@ def _encoding(options: FeaturesOptions) -> Encoding:
 
     check_out(options.out, options.file)
     if options.like is not None:
-        if options.labels or options.no_label or options.id_column is not None or options.most_values is not None:
+        if options.no_label or options.id_column is not None or options.most_values is not None:
             raise InputError(
-                f"{options.like} says which columns there are; leave out `labels`, `no_label`, `id_column`, `most_values`."
+                f"{options.like} says which columns there are; leave out `no_label`, `id_column`, `most_values`."
             )
         check_out(options.out, options.like)
-        return Encoding.load(options.like)
+        encoding = Encoding.load(options.like)
+        _refuse_labels(encoding, options)
+        return encoding
     if bool(options.labels) == options.no_label:
         raise InputError(
             "name the secret column with `labels`, so that it is never read; or say `no_label=True` if none is."
         )
     most = MOST_VALUES if options.most_values is None else options.most_values
     return Encoding.fit(options.file, labels=options.labels, id_column=options.id_column, most_values=most)
+
+
+def _refuse_labels(encoding: Encoding, options: FeaturesOptions) -> None:
+    """What another file says to read may be a secret of this one."""
+    read = {column.name for column in encoding.columns} | {encoding.id}
+    for label in options.labels:
+        if label in read:
+            raise InputError(
+                f"{options.like} makes features of the column {label!r}, which is secret here: it was made for another file, or by somebody "
+                "who would like to read it."
+            )

@@ -110,7 +110,8 @@ def span(values: Sequence[float], digits: str = ".3g") -> str:
 # What must be said beside a table, at each scale, so that nobody takes our numbers for something that they are not.
 
 READING = (
-    "Accuracy is on the public test set. The certificate is proven, for neighbours that differ in one label. Measured are "
+    "Accuracy is on the public test set. The certificate is proven, for neighbours that differ in one label; it is quoted from "
+    "each cell's summary, and `labeldp report` computes it anew from the cell's release. Measured are "
     "lower bounds, each at 95%, from planted labels (Steinke et al. 2023), by who sees the model's probabilities and by who sees "
     "the release; of several seeds, from the lowest to the highest."
 )
