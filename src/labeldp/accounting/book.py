@@ -55,7 +55,7 @@ class Fingerprint:
         return self.columns is not None and (self.rows, self.columns) == (other.rows, other.columns)
 
 
-@dataclass
+@dataclass(frozen=True)
 class ReleaseRecord:
     """One charge and what became of it. Its number is that of its entry in the ledger."""
 
@@ -196,6 +196,16 @@ class Book:
         }
         return Book(self.ledger, self.key, then, {n: one for n, one in self.releases.items() if n < number})
 
+    def note(self, release: ReleaseRecord) -> None:
+        """A release that is new, or has come further."""
+        releases = self.data_sets[release.data_set].releases
+        if release.number in self.releases:
+            place = next(i for i in reversed(range(len(releases))) if releases[i].number == release.number)
+            releases[place] = release
+        else:
+            releases.append(release)
+        self.releases[release.number] = release
+
     def groups(self) -> tuple[str, ...]:
         """All groups of ids that were ever named, and the one that needs no name."""
         return tuple(dict.fromkeys((ORIGINAL, *(name for d in self.data_sets.values() for name in d.groups))))
@@ -230,7 +240,7 @@ def _begun(entry: Entry) -> Book:
 def _apply(book: Book, entry: Entry, folder: Path) -> None:
     said = Fields(entry.body)
     if entry.kind in STATES[1:]:
-        _reach(book.releases[said.whole("release")], entry.kind, said)
+        book.note(_reached(book.releases[said.whole("release")], entry.kind, said))
     elif entry.kind == "data set":
         data_set = _data_set(book, said, folder)
         if data_set.name in book.data_sets:
@@ -248,21 +258,18 @@ def _apply(book: Book, entry: Entry, folder: Path) -> None:
     elif entry.kind == CHARGED:
         release = _release(entry, said, folder)
         data_set = book.data_sets[release.data_set]
-        book.releases[entry.number] = release
-        data_set.releases.append(release)
+        book.note(release)
         data_set.promised = highest(data_set.promised, data_set.caps or Cost())
     else:
         raise ValueError(entry.kind)
 
 
-def _reach(release: ReleaseRecord, state: str, said: Fields) -> None:
-    if (
-        release.reached(state) and state != release.state
-    ):  # a draw that is thrown away may be complete again, and nothing else
+def _reached(release: ReleaseRecord, state: str, said: Fields) -> ReleaseRecord:
+    # A draw that is thrown away may be complete again, and nothing else.
+    if release.reached(state) and state != release.state:
         raise ValueError(state)
-    release.state = state
-    if said.has("checksum") or state == PUBLISHED:
-        release.checksum = said.text("checksum")
+    stated = said.has("checksum") or state == PUBLISHED
+    return replace(release, state=state, checksum=said.text("checksum") if stated else release.checksum)
 
 
 def _data_set(book: Book, said: Fields, folder: Path) -> DataSet:

@@ -9,7 +9,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from labeldp.accounting.rows import RowIds, moved_into
 from labeldp.errors import LabelDPError, LedgerError, UnfinishedError, VerificationError
 from labeldp.files.atomic import sync_folder
 from labeldp.provenance import today
+from labeldp.renamed import Renamed
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -260,7 +261,7 @@ class Ledger:
             raise LedgerError(f"{self.folder} cannot be written: {error.strerror}.") from None
         return moved
 
-    def advance(self, release: ReleaseRecord, state: str, **facts: Any) -> None:
+    def advance(self, release: ReleaseRecord, state: str, **facts: Any) -> ReleaseRecord:
         """Record, durably, that a release has reached a state; not when: of central mechanisms, that would tell how long they took.
 
         Refused if somebody else has moved it since this process looked: two draws under one charge can then never both be
@@ -279,12 +280,13 @@ class Ledger:
                 )
             transaction.append(state, {"release": release.number, **facts})
         self._note(transaction.entries[-1])
-        release.state = state
-        release.checksum = facts.get("checksum", release.checksum)
+        return replace(release, state=state, checksum=facts.get("checksum", release.checksum))
 
-    def kept(self, release: ReleaseRecord) -> Path:
+    def copy_of(self, release: ReleaseRecord) -> Path:
         """Where the ledger keeps its copy of a release."""
         return self.folder / f"{release.number}-{release.head[:16]}.parquet"
+
+    kept = Renamed("copy_of")
 
     def verify(self) -> list[Entry]:
         """Check that no entry was altered or is missing, the files of row ids, and that all copies are there; return the entries."""
@@ -298,9 +300,9 @@ class Ledger:
                     rows.pairs()
             except LedgerError as error:
                 raise VerificationError(str(error)) from None
-            if release.state == DELIVERED and not self.kept(release).exists():
+            if release.state == DELIVERED and not self.copy_of(release).exists():
                 raise VerificationError(
-                    f"the ledger's copy of release {release.number}, {self.kept(release)}, is missing. (A ledger and its folder "
+                    f"the ledger's copy of release {release.number}, {self.copy_of(release)}, is missing. (A ledger and its folder "
                     f"{self.folder.name} are moved and backed up together.)"
                 )
         return entries
