@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -177,12 +177,14 @@ class DataSet:
 
 @dataclass
 class Book:
-    """The state of a ledger."""
+    """The state of a ledger: what its first `length` entries add up to, of which `last` is the last."""
 
     ledger: str
     key: bytes
     data_sets: dict[str, DataSet] = field(default_factory=dict)
     releases: dict[int, ReleaseRecord] = field(default_factory=dict)
+    length: int = 0
+    last: Entry | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for data_set in self.data_sets.values():
@@ -191,10 +193,16 @@ class Book:
     def before(self, number: int) -> Book:
         """As it was before that entry, as far as releases go."""
         then = {
-            name: replace(d, releases=[release for release in d.releases if release.number < number])
+            name: replace(
+                d, raised=[*d.raised], releases=[release for release in d.releases if release.number < number]
+            )
             for name, d in self.data_sets.items()
         }
         return Book(self.ledger, self.key, then, {n: one for n, one in self.releases.items() if n < number})
+
+    def begins(self, entries: Sequence[Entry]) -> bool:
+        """Whether it is of the first of these: the very same objects, since equal ones that were read anew may follow from others."""
+        return 0 < self.length <= len(entries) and entries[self.length - 1] is self.last
 
     def note(self, release: ReleaseRecord) -> None:
         """A release that is new, or has come further."""
@@ -211,10 +219,14 @@ class Book:
         return tuple(dict.fromkeys((ORIGINAL, *(name for d in self.data_sets.values() for name in d.groups))))
 
 
-def read(entries: Iterable[Entry], folder: Path) -> Book:
-    """Replay the entries, oldest first."""
+def read(entries: Sequence[Entry], folder: Path, known: Book | None = None) -> Book:
+    """Replay the entries, oldest first; those after `known`, if that is what the first of them add up to. It stays as it is."""
     book: Book | None = None
-    for entry in entries:
+    if known is not None and known.begins(entries):
+        if known.length == len(entries):
+            return known
+        book = replace(known.before(len(entries) + 1), length=known.length)
+    for entry in entries[book.length if book is not None else 0 :]:
         try:
             if book is None:
                 book = _begun(entry)
@@ -226,6 +238,7 @@ def read(entries: Iterable[Entry], folder: Path) -> Book:
             ) from None
     if book is None:
         raise LedgerError("the ledger has no entries: it was altered or damaged.")
+    book.length, book.last = len(entries), entries[-1]
     return book
 
 
