@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from labeldp.mechanisms.plan import plan as plan
     from labeldp.mechanisms.plan import recommend as recommend
     from labeldp.private import PrivateLabels as PrivateLabels
-    from labeldp.release.core import Release as Release
+    from labeldp.release.release import Release as Release
 
 _WHERE = {
     "Cost": "accounting.cost", "Ledger": "accounting.ledger", "SecureEntropy": "entropy", "SeededEntropy": "entropy",
@@ -52,7 +52,7 @@ _WHERE = {
     "estimate_class_shares": "evaluation.confusion", "estimate_confusion": "evaluation.confusion",
     "Gaussian": "mechanisms", "Laplace": "mechanisms", "NoPrivacy": "mechanisms", "RandomizedResponse": "mechanisms",
     "SubsetSelection": "mechanisms", "UnaryEncoding": "mechanisms", "plan": "mechanisms.plan", "recommend": "mechanisms.plan",
-    "PrivateLabels": "private", "Release": "release.core",
+    "PrivateLabels": "private", "Release": "release.release",
 }  # fmt: skip
 
 __all__ = sorted(_WHERE)

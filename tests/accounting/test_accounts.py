@@ -13,9 +13,9 @@ import labeldp
 from labeldp.accounting.book import ORIGINAL
 from labeldp.accounting.statement import published, statement
 from labeldp.errors import AlreadyReleasedError, BudgetError, LabelDPError, RefusedError, VerificationError
-from labeldp.release.core import Release
+from labeldp.release.copies import verify
+from labeldp.release.release import Release
 from labeldp.release.rows import Part
-from labeldp.release.verify import verify
 from tests.commands.releasing import release_file
 
 ONE = labeldp.RandomizedResponse.calibrated(epsilon=1.0, num_classes=2)

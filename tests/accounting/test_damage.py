@@ -16,7 +16,7 @@ from labeldp.accounting import book, rows
 from labeldp.accounting.journal import Journal, _hash, canonical
 from labeldp.accounting.statement import statement
 from labeldp.errors import LabelDPError, LedgerError, VerificationError
-from labeldp.release.verify import verify
+from labeldp.release.copies import verify
 
 RESPONSE = labeldp.RandomizedResponse.calibrated(epsilon=1.0, num_classes=2)
 GAUSSIAN = labeldp.Gaussian.calibrated(epsilon=1.0, num_classes=2)

@@ -13,7 +13,7 @@ from labeldp import Ledger
 from labeldp.accounting.journal import Journal
 from labeldp.accounting.statement import statement
 from labeldp.errors import BudgetError, InputError, LedgerError, UnfinishedError, VerificationError
-from labeldp.release import make
+from labeldp.release import copies, make
 from labeldp.release.source import Source
 
 ONE = labeldp.RandomizedResponse.calibrated(epsilon=1.0, num_classes=2)
@@ -36,7 +36,7 @@ def test_looking_leaves_nothing(path, tmp_path):
     ledger = Ledger(path)
     assert not ledger.book().releases
     assert statement(ledger)["data_sets"] == []
-    for create in (lambda: Ledger(path, create=False), lambda: make.fetch(ledger, 3, tmp_path / "x")):
+    for create in (lambda: Ledger(path, create=False), lambda: copies.fetch(ledger, 3, tmp_path / "x")):
         with pytest.raises((LedgerError, InputError)):
             create()
     assert os.listdir(tmp_path) == []

@@ -18,7 +18,7 @@ from labeldp.audit.scores import checked_probabilities
 from labeldp.audit.thresholds import Bonferroni
 from labeldp.errors import InputError
 from labeldp.mechanisms.plan import calibrate
-from labeldp.release.origin import PriorOrigin
+from labeldp.release.prior import PriorOrigin
 
 ROWS = 3000
 

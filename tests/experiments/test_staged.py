@@ -204,6 +204,7 @@ def test_another_first_release_than_the_earlier_stage_is_refused(tmp_path):
     """Stage one named A first, so A's rows judge; here B would."""
     from labeldp import SecureEntropy
     from labeldp.release.make import make_release
+    from labeldp.release.order import Order
     from labeldp.release.prior import PublicPrior
     from tests.release.test_make import IDS, ROWS, source
     from tests.release.test_make import run as made
@@ -220,12 +221,9 @@ def test_another_first_release_than_the_earlier_stage_is_refused(tmp_path):
     values = np.full((ROWS, 10), 0.1)
     for origin, right in ((about, [a, b]), ({}, None)):
         own = ledger if right else Ledger(tmp_path / "other")
-        aware, special = PublicPrior.of(values, IDS, origin).prepared(given, selected, 1.0, None, entropy, own)
-        c = Release.load(
-            make_release(
-                given, aware, data_set="visits", ledger=own, entropy=entropy, selected=selected, **special
-            ).path
-        )
+        prior = PublicPrior.of(values, IDS, origin)
+        order = Order.with_prior(prior, given, "visits", epsilon=1.0, entropy=entropy, selected=selected)
+        c = Release.load(make_release(order, ledger=own, entropy=entropy).path)
         features = np.zeros((ROWS, 4), np.float32)
         if right is None:
             with pytest.raises(InputError, match="nothing says which rows"):

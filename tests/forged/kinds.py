@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labeldp.release.core import Release
 from labeldp.release.joint import join_releases
+from labeldp.release.release import Release
 from labeldp.report.build import Report
 from labeldp.report.view import View
 from labeldp.training.folder import RunFolder

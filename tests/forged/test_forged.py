@@ -7,8 +7,8 @@ import pytest
 
 from labeldp.errors import FileFormatError
 from labeldp.mechanisms import Guarantee
-from labeldp.release.core import Release
-from labeldp.release.origin import PriorOrigin, with_origins
+from labeldp.release.prior import PriorOrigin, with_origins
+from labeldp.release.release import Release
 from labeldp.report.build import Report
 
 from .fields import parquet_file

@@ -20,6 +20,7 @@ from labeldp.mechanisms.prior import Shape
 from labeldp.mechanisms.table import WHOLE
 from labeldp.release.classes import Classes
 from labeldp.release.make import make_release
+from labeldp.release.order import Order
 from labeldp.release.source import ArraySource
 
 from .channels import EPSILONS, calibrated, channel, weights
@@ -147,7 +148,7 @@ def test_it_is_refused_before_anything_is_charged(where, tmp_path):
     source = ArraySource(PrivateLabels([0, 1, 2], 4), Classes(4, None), [1, 2, 3])
     ledger = Ledger(tmp_path / "l")
     with pytest.raises(InputError, match=where):
-        make_release(source, NOT_BY_ROW[where], data_set="d", ledger=ledger, entropy=SecureEntropy())
+        make_release(Order(source, NOT_BY_ROW[where], "d"), ledger=ledger, entropy=SecureEntropy())
     assert not ledger.book().releases
 
 

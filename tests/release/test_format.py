@@ -15,7 +15,7 @@ from labeldp.mechanisms import PateAnswers, Selected
 from labeldp.mechanisms.joint import Joint
 from labeldp.mechanisms.plan import NAMES, calibrate
 from labeldp.release import format as files
-from labeldp.release.core import Description
+from labeldp.release.release import Description
 
 ROWS = 500
 

@@ -18,7 +18,9 @@ from labeldp.files.tables import open_table
 from labeldp.private import PrivateLabels
 from labeldp.release import make
 from labeldp.release.classes import Classes
-from labeldp.release.make import fetch, make_release
+from labeldp.release.copies import fetch
+from labeldp.release.make import make_release
+from labeldp.release.order import Order
 from labeldp.release.source import ArraySource, TableSource
 
 MECHANISM = RandomizedResponse.calibrated(epsilon=1.0, num_classes=2)
@@ -29,9 +31,9 @@ def arrays(rows=ROWS, ids=True):
     return ArraySource(PrivateLabels(np.arange(rows) % 2, 2), Classes(2), np.arange(rows) if ids else None)
 
 
-def run(ledger, source=None, **changes):
-    arguments = {"data_set": "d", "ledger": ledger, "entropy": SecureEntropy()} | changes
-    return make_release(source or arrays(), arguments.pop("mechanism", MECHANISM), **arguments)
+def run(ledger, source=None, entropy=None, again=None, out=None, **ordered):
+    order = Order(source or arrays(), **{"mechanism": MECHANISM, "data_set": "d"} | ordered)
+    return make_release(order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, out=out)
 
 
 def layout(path):
@@ -145,9 +147,10 @@ def test_published_but_lost(tmp_path):
     ledger = Ledger(tmp_path / "l", budget=5.0)
 
     def lose(self, release, state, **facts):
-        original(self, release, state, **facts)
+        advanced = original(self, release, state, **facts)
         if state == PUBLISHED:
-            self.kept(release).with_suffix(".partial").unlink()
+            self.copy_of(release).with_suffix(".partial").unlink()
+        return advanced
 
     original = Ledger.advance
     with pytest.MonkeyPatch.context() as patch:

@@ -12,9 +12,10 @@ from labeldp import Ledger, RandomizedResponse, SecureEntropy, SeededEntropy, Su
 from labeldp.accounting.book import CHARGED, COMPLETE, DELIVERED, PUBLISHED
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, LedgerError, RefusedError, UnfinishedError
 from labeldp.private import PrivateLabels
-from labeldp.release import make
+from labeldp.release import copies, make
 from labeldp.release.classes import Classes
 from labeldp.release.make import make_release
+from labeldp.release.order import Order
 from labeldp.release.source import ArraySource
 
 ROWS = 3000
@@ -31,9 +32,9 @@ def source(labels=Y, ids=IDS):
     return ArraySource(PrivateLabels(labels, 10), Classes(10), ids)
 
 
-def run(ledger, **changes):
-    arguments = {"data_set": "visits", "ledger": ledger, "entropy": SecureEntropy()} | changes
-    return make_release(arguments.pop("source", None) or source(), arguments.pop("mechanism", MECHANISM), **arguments)
+def run(ledger, entropy=None, again=None, out=None, **ordered):
+    order = Order(**{"source": source(), "mechanism": MECHANISM, "data_set": "visits"} | ordered)
+    return make_release(order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, out=out)
 
 
 def charges(ledger):
@@ -269,7 +270,7 @@ def test_a_disk_that_fills_up_later_loses_nothing(ledger, tmp_path, monkeypatch)
 
     out = tmp_path / "out.parquet"
     with monkeypatch.context() as patch:
-        patch.setattr(make.shutil, "copyfileobj", full)
+        patch.setattr(copies.shutil, "copyfileobj", full)
         with pytest.raises(UnfinishedError, match="nothing more is charged"):
             run(ledger, out=out)
     assert not out.exists()
@@ -340,14 +341,14 @@ def test_a_file_that_changes_under_way_is_not_released(ledger, tmp_path, monkeyp
 
 def test_a_file_that_appears_at_out_meanwhile_is_left_alone(ledger, tmp_path, monkeypatch):
     out = tmp_path / "out.parquet"
-    original = make._copy
+    original = make.copy_into
 
     def copy(path, file):
         out.write_text("somebody else's")
         original(path, file)
 
     with monkeypatch.context() as patch:
-        patch.setattr(make, "_copy", copy)
+        patch.setattr(make, "copy_into", copy)
         with pytest.raises(UnfinishedError, match="File exists"):
             run(ledger, out=out)
     assert out.read_text() == "somebody else's"

@@ -15,8 +15,8 @@ from labeldp.mechanisms.candidates import most_likely
 from labeldp.release.classes import Classes
 from labeldp.release.joint import join_releases
 from labeldp.release.make import make_release
-from labeldp.release.origin import GIVEN, PriorOrigin
-from labeldp.release.prior import PublicPrior
+from labeldp.release.order import Order
+from labeldp.release.prior import GIVEN, PriorOrigin, PublicPrior
 from labeldp.release.rows import Part, Span
 from labeldp.release.source import TableSource
 from labeldp.training.scores import write_scores
@@ -37,11 +37,21 @@ def beliefs(seed=0, sharpness=3.0):
 
 def released(ledger, prior, *, mechanism=None, epsilon=1.0, selected=None, entropy=None, labels=Y, ids=IDS):
     entropy = entropy or SecureEntropy()
-    given = source(labels, ids)
-    aware, special = prior.prepared(given, selected, epsilon, mechanism, entropy, ledger)
-    return make_release(
-        given, aware, data_set="visits", ledger=ledger, entropy=entropy, selected=selected, asked=epsilon, **special
+    order = ordered(
+        prior, source(labels, ids), epsilon=epsilon, entropy=entropy, mechanism=mechanism, selected=selected
     )
+    return make_release(order, ledger=ledger, entropy=entropy)
+
+
+def ordered(prior, given=None, *, epsilon=1.0, entropy=None, **options):
+    """By their own priors."""
+    entropy = entropy or SecureEntropy()
+    return Order.with_prior(prior, given or source(), "visits", epsilon=epsilon, entropy=entropy, **options)
+
+
+def plainly(ledger, mechanism, selected=None, again=None):
+    order = Order(source(), mechanism, "visits", selected=selected)
+    return load(make_release(order, ledger=ledger, entropy=SecureEntropy(), again=again))
 
 
 def load(made):
@@ -215,12 +225,9 @@ def test_nothing_in_a_shuffled_file_tells_the_order_of_the_source(tmp_path):
     """A digest of channels in the source's order would let anyone confirm a guessed order, and so, of a file sorted by label, a label."""
     headers = []
     for number, order in enumerate((np.arange(ROWS), np.argsort(Y, kind="stable"))):
-        given, entropy = source(Y[order], IDS[order]), SecureEntropy()
         own = labeldp.Ledger(tmp_path / f"{number}.ledger")
-        aware, special = PublicPrior.of(beliefs(), IDS, ABOUT).prepared(given, None, 1.0, None, entropy, own)
-        made = make_release(
-            given, aware, data_set="visits", ledger=own, entropy=entropy, shuffle=True, asked=1.0, **special
-        )
+        mixed = ordered(PublicPrior.of(beliefs(), IDS, ABOUT), source(Y[order], IDS[order]), shuffle=True)
+        made = make_release(mixed, ledger=own, entropy=SecureEntropy())
         header = load(made).header
         headers.append({name: value for name, value in header.items() if name not in ("made", "ledger")})
     assert headers[0] == headers[1]
@@ -235,8 +242,7 @@ def trained_on(release, epsilon=None):
 def test_what_is_behind_the_prior_counts(tmp_path):
     own = labeldp.Ledger(tmp_path / "l", budget=10.0)
     strong = SubsetSelection.calibrated(epsilon=4.0, num_classes=10)
-    entropy = SecureEntropy()
-    first = load(make_release(source(), strong, data_set="visits", ledger=own, entropy=entropy, selected=Part(1, 2)))
+    first = plainly(own, strong, Part(1, 2))
     # A model of other rows: a label behind the prior has its own release's ε, not this one's.
     second = load(released(own, PublicPrior.of(beliefs(), IDS, trained_on(first)), selected=Part(2, 2)))
     assert second.mechanism.guarantee().epsilon <= 1.0
@@ -251,9 +257,7 @@ def test_what_a_file_says_of_itself_never_makes_the_certificate_smaller(tmp_path
     """No word of where it comes from, a foreign release, a release that cost less than it did: the ledger knows better."""
     own = labeldp.Ledger(tmp_path / "l", budget=10.0)
     strong = SubsetSelection.calibrated(epsilon=4.0, num_classes=10)
-    first = load(
-        make_release(source(), strong, data_set="visits", ledger=own, entropy=SecureEntropy(), selected=Part(1, 2))
-    )
+    first = plainly(own, strong, Part(1, 2))
     prior = PublicPrior.of(beliefs(), IDS, trained_on(first, 0.01) if about is None else about)
     second = load(released(own, prior, selected=Part(2, 2)))
     assert second.guarantee.epsilon >= first.guarantee.epsilon
@@ -266,38 +270,31 @@ def test_candidates_that_encode_an_earlier_release_of_the_same_rows(tmp_path):
     """
     own = labeldp.Ledger(tmp_path / "l", budget=10.0)
     plain = labeldp.RandomizedResponse.calibrated(epsilon=1.0, num_classes=10)
-    options = {"data_set": "visits", "ledger": own, "entropy": SecureEntropy()}
-    harmless = load(make_release(source(), plain, selected=Part(1, 2), **options))
-    earlier = load(make_release(source(), plain, selected=Part(2, 2), **options))
+    harmless, earlier = (plainly(own, plain, Part(number, 2)) for number in (1, 2))
     encoded = np.full((ROWS, 10), 1e-3)
     encoded[np.searchsorted(IDS, earlier.ids), earlier.observations] = 1.0
     encoded /= encoded.sum(axis=1, keepdims=True)
-    hostile, given, entropy = PublicPrior.of(encoded, IDS, trained_on(harmless)), source(), SecureEntropy()
-    aware, special = hostile.prepared(given, Part(2, 2), 1.0, None, entropy, own)
-    again = load(make_release(given, aware, selected=Part(2, 2), again="charge", **options, **special))
-    assert again.guarantee.epsilon == pytest.approx(earlier.guarantee.epsilon + aware.guarantee().epsilon)
+    hostile = ordered(PublicPrior.of(encoded, IDS, trained_on(harmless)), selected=Part(2, 2))
+    again = load(make_release(hostile, ledger=own, entropy=SecureEntropy(), again="charge"))
+    assert again.guarantee.epsilon == pytest.approx(earlier.guarantee.epsilon + hostile.mechanism.guarantee().epsilon)
     assert "only what this ledger had released" in again.certificate()["given"]
 
 
 def test_a_prior_from_the_same_rows_adds(tmp_path):
     own = labeldp.Ledger(tmp_path / "l", budget=10.0)
     strong = SubsetSelection.calibrated(epsilon=4.0, num_classes=10)
-    first = load(make_release(source(), strong, data_set="visits", ledger=own, entropy=SecureEntropy()))
-    given, entropy = source(), SecureEntropy()
-    prior = PublicPrior.of(beliefs(), IDS, trained_on(first, 0.01))  # and it lies about what it cost
-    aware, special = prior.prepared(given, None, 1.0, None, entropy, own)
-    made = make_release(given, aware, data_set="visits", ledger=own, entropy=entropy, again="charge", **special)
-    second = load(made)
-    assert second.guarantee.epsilon == first.guarantee.epsilon + aware.guarantee().epsilon
+    first = plainly(own, strong)
+    order = ordered(PublicPrior.of(beliefs(), IDS, trained_on(first, 0.01)))  # and it lies about what it cost
+    second = load(make_release(order, ledger=own, entropy=SecureEntropy(), again="charge"))
+    assert second.guarantee.epsilon == first.guarantee.epsilon + order.mechanism.guarantee().epsilon
     assert second.header["certificate"]["epsilon"] == second.guarantee.epsilon
 
 
 def test_a_join_without_what_is_behind_adds(tmp_path):
     """Rows of the first half were released twice; the prior comes from the other time."""
     own = labeldp.Ledger(tmp_path / "l", budget=10.0)
-    plain, entropy = SubsetSelection.calibrated(epsilon=1.0, num_classes=10), SecureEntropy()
-    options = {"data_set": "visits", "ledger": own, "entropy": entropy, "selected": Part(1, 2), "again": "charge"}
-    one, other = (load(make_release(source(), plain, **options)) for _ in range(2))
+    plain = SubsetSelection.calibrated(epsilon=1.0, num_classes=10)
+    one, other = (plainly(own, plain, Part(1, 2), again="charge") for _ in range(2))
     assert one.checksum != other.checksum
     second = load(released(own, PublicPrior.of(beliefs(), IDS, trained_on(other)), selected=Part(2, 2)))
     joint = join_releases([one, second])
@@ -314,11 +311,10 @@ def test_what_a_prior_takes_for_granted_is_said_whatever_its_file_says(ledger, a
 def test_a_file_that_changes_while_channels_are_chosen_is_refused(tmp_path, ledger):
     path = tmp_path / "labels.csv"
     path.write_text("uid,y\n" + "".join(f"{i},{y}\n" for i, y in zip(IDS, Y, strict=True)))
-    given, entropy = TableSource(open_table(path), "y", Classes(10), "uid"), SecureEntropy()
-    aware, special = PublicPrior.of(beliefs(), IDS, ABOUT).prepared(given, None, 1.0, None, entropy, ledger)
+    order = ordered(PublicPrior.of(beliefs(), IDS, ABOUT), TableSource(open_table(path), "y", Classes(10), "uid"))
     path.write_text("uid,y\n" + "".join(f"{i},{y}\n" for i, y in zip(IDS[::-1], Y[::-1], strict=True)) + "\n")
     with pytest.raises(InputError, match="changed while its release was being prepared"):
-        make_release(given, aware, data_set="visits", ledger=ledger, entropy=entropy, **special)
+        make_release(order, ledger=ledger, entropy=SecureEntropy())
     assert charges(ledger) == 0
 
 

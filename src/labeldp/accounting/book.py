@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class Fingerprint:
         return self.columns is not None and (self.rows, self.columns) == (other.rows, other.columns)
 
 
-@dataclass
+@dataclass(frozen=True)
 class ReleaseRecord:
     """One charge and what became of it. Its number is that of its entry in the ledger."""
 
@@ -177,12 +177,14 @@ class DataSet:
 
 @dataclass
 class Book:
-    """The state of a ledger."""
+    """The state of a ledger: what its first `length` entries add up to, of which `last` is the last."""
 
     ledger: str
     key: bytes
     data_sets: dict[str, DataSet] = field(default_factory=dict)
     releases: dict[int, ReleaseRecord] = field(default_factory=dict)
+    length: int = 0
+    last: Entry | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for data_set in self.data_sets.values():
@@ -191,20 +193,40 @@ class Book:
     def before(self, number: int) -> Book:
         """As it was before that entry, as far as releases go."""
         then = {
-            name: replace(d, releases=[release for release in d.releases if release.number < number])
+            name: replace(
+                d, raised=[*d.raised], releases=[release for release in d.releases if release.number < number]
+            )
             for name, d in self.data_sets.items()
         }
         return Book(self.ledger, self.key, then, {n: one for n, one in self.releases.items() if n < number})
+
+    def begins(self, entries: Sequence[Entry]) -> bool:
+        """Whether it is of the first of these: the very same objects, since equal ones that were read anew may follow from others."""
+        return 0 < self.length <= len(entries) and entries[self.length - 1] is self.last
+
+    def note(self, release: ReleaseRecord) -> None:
+        """A release that is new, or has come further."""
+        releases = self.data_sets[release.data_set].releases
+        if release.number in self.releases:
+            place = next(i for i in reversed(range(len(releases))) if releases[i].number == release.number)
+            releases[place] = release
+        else:
+            releases.append(release)
+        self.releases[release.number] = release
 
     def groups(self) -> tuple[str, ...]:
         """All groups of ids that were ever named, and the one that needs no name."""
         return tuple(dict.fromkeys((ORIGINAL, *(name for d in self.data_sets.values() for name in d.groups))))
 
 
-def read(entries: Iterable[Entry], folder: Path) -> Book:
-    """Replay the entries, oldest first."""
+def read(entries: Sequence[Entry], folder: Path, known: Book | None = None) -> Book:
+    """Replay the entries, oldest first; those after `known`, if that is what the first of them add up to. It stays as it is."""
     book: Book | None = None
-    for entry in entries:
+    if known is not None and known.begins(entries):
+        if known.length == len(entries):
+            return known
+        book = replace(known.before(len(entries) + 1), length=known.length)
+    for entry in entries[book.length if book is not None else 0 :]:
         try:
             if book is None:
                 book = _begun(entry)
@@ -216,6 +238,7 @@ def read(entries: Iterable[Entry], folder: Path) -> Book:
             ) from None
     if book is None:
         raise LedgerError("the ledger has no entries: it was altered or damaged.")
+    book.length, book.last = len(entries), entries[-1]
     return book
 
 
@@ -230,7 +253,7 @@ def _begun(entry: Entry) -> Book:
 def _apply(book: Book, entry: Entry, folder: Path) -> None:
     said = Fields(entry.body)
     if entry.kind in STATES[1:]:
-        _reach(book.releases[said.whole("release")], entry.kind, said)
+        book.note(_reached(book.releases[said.whole("release")], entry.kind, said))
     elif entry.kind == "data set":
         data_set = _data_set(book, said, folder)
         if data_set.name in book.data_sets:
@@ -248,21 +271,18 @@ def _apply(book: Book, entry: Entry, folder: Path) -> None:
     elif entry.kind == CHARGED:
         release = _release(entry, said, folder)
         data_set = book.data_sets[release.data_set]
-        book.releases[entry.number] = release
-        data_set.releases.append(release)
+        book.note(release)
         data_set.promised = highest(data_set.promised, data_set.caps or Cost())
     else:
         raise ValueError(entry.kind)
 
 
-def _reach(release: ReleaseRecord, state: str, said: Fields) -> None:
-    if (
-        release.reached(state) and state != release.state
-    ):  # a draw that is thrown away may be complete again, and nothing else
+def _reached(release: ReleaseRecord, state: str, said: Fields) -> ReleaseRecord:
+    # A draw that is thrown away may be complete again, and nothing else.
+    if release.reached(state) and state != release.state:
         raise ValueError(state)
-    release.state = state
-    if said.has("checksum") or state == PUBLISHED:
-        release.checksum = said.text("checksum")
+    stated = said.has("checksum") or state == PUBLISHED
+    return replace(release, state=state, checksum=said.text("checksum") if stated else release.checksum)
 
 
 def _data_set(book: Book, said: Fields, folder: Path) -> DataSet:

@@ -75,9 +75,8 @@ class Request:
     again: str | None = None
     delta: float = 0.0  # at which the mechanism's ε is stated
     delivered: str | None = None  # the checksum of the release that is already where this one shall go
-    asked: float = (
-        0.0  # the pure ε that was asked for; what integers make of it, or what a prior leaves of it, may be less
-    )
+    # The pure ε that the user named; what integers make of it, or what a prior leaves of it, may be less.
+    requested_epsilon: float = 0.0
     ids: RowIds | None = None  # all ids of the data set, released now or not
     other_ids: str | None = None  # the group of ids that these are said to be of: other people than equal ids elsewhere
     ledger: str | None = None  # the one with whose key ids and columns were hashed
@@ -165,7 +164,7 @@ def _opened(book: Book, request: Request, budget: Budget) -> DataSet:
     """A data set that the ledger did not know. Its ids are of the group that is named, else of every group there is."""
     caps = None
     if not request.insecure and request.cost is not None:
-        caps = budget.caps(Cost() if budget.given else highest(request.cost, Cost(pure=request.asked)))
+        caps = budget.caps(Cost() if budget.given else highest(request.cost, Cost(pure=request.requested_epsilon)))
     groups = book.groups() if request.other_ids is None else (request.other_ids,)
     return DataSet(
         request.data_set, request.fingerprint, caps, budget.delta(request.delta), groups, request.ids, book=book

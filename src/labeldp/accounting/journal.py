@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,13 +63,26 @@ def _following(previous: Entry | None, kind: str, body: dict[str, Any]) -> Entry
         raise InputError("a name has half a character in it (a lone surrogate), which no file can hold.") from None
 
 
+@dataclass(frozen=True)
+class _Known:
+    """Entries that were read or written here, and what the file was like then."""
+
+    stamp: tuple[int, ...]
+    entries: tuple[Entry, ...]
+
+
 class Journal:
-    """A file of entries. Every use opens its own connection, so threads and forked processes are safe."""
+    """A file of entries. Every use opens its own connection, so threads and forked processes are safe.
+
+    Entries are read once: while nobody else has touched the file (its identity, size and times, its schema, its last entry), those that
+    are known are the very same objects. Whatever anybody else did to it, an appended entry too, it is read and checked anew, as a whole.
+    """
 
     def __init__(self, path: Path, first: First | None = None) -> None:
         """Open the journal. Where there is none, it begins with `first()` and the first entry that is appended (None: an error)."""
         self.path, self._first = path, first
         self._beginning: Entry | None = None
+        self._known: _Known | None = None
         status = _status(path)
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise LedgerError(f"the ledger {path} is a directory; name a file.")
@@ -82,8 +95,13 @@ class Journal:
         """Whether there is a file with anything in it."""
         return is_begun(self.path)
 
-    def entries(self) -> list[Entry]:
-        """All entries, oldest first, their hashes unchecked. Of a journal that is not begun, the one that it would begin with."""
+    def entries(self, anew: bool = False) -> list[Entry]:
+        """All entries, oldest first, their hashes unchecked; `anew`: from the file, whatever is known of it.
+
+        Of a journal that is not begun, the one that it would begin with.
+        """
+        if anew:
+            self._known = None
         if not self.begun():
             return [self._its_beginning()]
         try:
@@ -105,8 +123,11 @@ class Journal:
                 transaction = Transaction(connection, entries or [self._its_beginning()], begun=bool(entries))
                 yield transaction
                 if transaction.added:
+                    schema = _schema_version(connection)
                     connection.execute("COMMIT")
+                    self._know(transaction.entries, schema)
         except _FAULTS as error:
+            self._known = None
             fault = self._unusable(error)
             if transaction is None or not transaction.added or not self._has(transaction.added[-1], fault):
                 raise fault from None
@@ -166,7 +187,9 @@ class Journal:
     def _make_file(self) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))  # the owner's file from its first moment
+            # The owner's file from its first moment. One that is there is not opened: to close it would lift the locks of other threads.
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         except OSError as error:
             raise LedgerError(f"the ledger {self.path} cannot be opened: {error.strerror}.") from None
 
@@ -182,11 +205,36 @@ class Journal:
 
     def _read(self, connection: sqlite3.Connection) -> list[Entry]:
         """All entries; none of a database that nobody has written to yet."""
+        schema = _schema_version(connection)
+        if self._known is not None and self._is_as_known(self._known, connection, schema):
+            return list(self._known.entries)
+        self._known = None
         if not self._is_journal(connection):
             return []
-        return [self._entry(*row) for row in connection.execute(
+        entries = [self._entry(*row) for row in connection.execute(
             "SELECT number, kind, body, hash, typeof(kind) || typeof(body) || typeof(hash) FROM entries ORDER BY number"
         ).fetchall()]  # fmt: skip
+        self._know(entries, schema)
+        return entries
+
+    def _know(self, entries: list[Entry], schema: int) -> None:
+        """Whoever writes between our commit and this look at the file is noticed by the last entry."""
+        stamp = self._stamp(schema)
+        self._known = _Known(stamp, tuple(entries)) if entries and stamp is not None else None
+
+    def _is_as_known(self, known: _Known, connection: sqlite3.Connection, schema: int) -> bool:
+        if self._stamp(schema) != known.stamp:
+            return False
+        last = connection.execute("SELECT number, hash FROM entries ORDER BY number DESC LIMIT 1").fetchone()
+        return bool(last == (known.entries[-1].number, known.entries[-1].hash.encode()))
+
+    def _stamp(self, schema: int) -> tuple[int, ...] | None:
+        """What changes when somebody touches the file: triggers must go before an entry can be altered or removed by SQL."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, schema
 
     def _entry(self, number: int, kind: Any, body: Any, hash_: Any, types: bytes) -> Entry:
         try:
@@ -264,6 +312,10 @@ class Transaction:
         self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", values)
 
 
+def _schema_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA schema_version").fetchone()[0])
+
+
 def is_begun(path: Path) -> bool:
     """Whether there is a file with anything in it."""
     status = _status(path)
@@ -279,10 +331,10 @@ def _status(path: Path) -> os.stat_result | None:
         raise LedgerError(f"the ledger {path} cannot be looked up: {error.strerror}.") from None
 
 
-def broken_at(entries: list[Entry]) -> int | None:
-    """The number of the first entry that does not follow from the one before, if any."""
-    previous = ""
-    for position, entry in enumerate(entries, start=1):
+def broken_at(entries: Sequence[Entry], known: int = 0) -> int | None:
+    """The number of the first entry that does not follow from the one before, if any; the first `known` are known to."""
+    previous = entries[known - 1].hash if known else ""
+    for position, entry in enumerate(entries[known:], start=known + 1):
         if entry.number != position or entry.hash != _hash(previous, entry.number, entry.kind, entry.text):
             return position
         previous = entry.hash

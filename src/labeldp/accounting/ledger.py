@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from labeldp.accounting import book as books
 from labeldp.accounting.book import DELIVERED, Book, ReleaseRecord
 from labeldp.accounting.filter import Budget, Decision, Request, decide
-from labeldp.accounting.journal import Entry, Journal, UnsureError, broken_at, is_begun
+from labeldp.accounting.journal import Entry, Journal, Transaction, UnsureError, broken_at, is_begun
 from labeldp.accounting.rows import RowIds, moved_into
 from labeldp.errors import LabelDPError, LedgerError, UnfinishedError, VerificationError
 from labeldp.files.atomic import sync_folder
 from labeldp.provenance import today
+from labeldp.renamed import Renamed
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -86,6 +87,7 @@ class Ledger:
         self.other_ids = other_ids
         self.folder = self.path.with_name(self.path.name + ".releases")
         self.begun_now = False
+        self._known: Book | None = None
         if not is_begun(self.path):
             self._check_none_missing([], self._marks())
         self._journal = Journal(self.path, self._first_entry if create else None)
@@ -102,13 +104,22 @@ class Ledger:
         return self._read(self._journal.entries(), marks)
 
     def _read(self, entries: list[Entry], marks: list[_Mark]) -> Book:
-        broken = broken_at(entries)
+        """What the entries add up to; only those are checked and replayed that were not before."""
+        known = self._known if self._known is not None and self._known.begins(entries) else None
+        broken = broken_at(entries, known.length if known is not None else 0)
         if broken is not None:
             raise VerificationError(
                 f"entry {broken} of the ledger {self.path} does not follow from the one before: altered."
             )
         self._check_none_missing(entries if self._journal.begun() else [], marks)
-        return books.read(entries, self.folder)
+        self._known = books.read(entries, self.folder, known)
+        return self._known
+
+    def _append(self, transaction: Transaction, added: Iterable[tuple[str, dict[str, Any]]], known: Book) -> Book:
+        """What the entries will add up to, with these; which are checked before they are durable."""
+        for kind, body in added:
+            transaction.append(kind, body)
+        return books.read(transaction.entries, self.folder, known)
 
     # ── what lies beside the ledger shows how far it had come ──
 
@@ -124,9 +135,9 @@ class Ledger:
 
     def _check_none_missing(self, entries: list[Entry], marks: list[_Mark]) -> None:
         """Every entry that something beside the ledger is named by must be in it: an old copy that was put back lacks the last ones."""
-        hashes = {entry.number: entry.hash for entry in entries}
         for mark in marks:
-            if hashes.get(mark.number, "").startswith(mark.head) and mark.head:
+            known = entries[mark.number - 1].hash if 0 < mark.number <= len(entries) else ""
+            if known.startswith(mark.head) and mark.head:
                 continue
             where = self.folder / mark.name
             if not entries:
@@ -224,12 +235,10 @@ class Ledger:
         moved: list[Path] = []
         try:
             with self._journal.transaction() as transaction:
-                marks = self._marks()
-                decision = self._decide(self._read(transaction.entries, marks), request)
+                book = self._read(transaction.entries, self._marks())
+                decision = self._decide(book, request)
                 moved = self._take_in(request)
-                for kind, body in decision.entries:
-                    transaction.append(kind, body)
-                book = books.read(transaction.entries, self.folder)
+                book = self._append(transaction, decision.entries, book)
         except UnsureError as error:
             raise UnfinishedError(
                 f"{error} The release may be charged: the same command finds out, and nothing is charged twice."
@@ -240,6 +249,7 @@ class Ledger:
                     path.unlink(missing_ok=True)
             raise
         self.begun_now = self.begun_now or not begun
+        self._known = book
         self._note(transaction.entries[-1])
         return decision.repeats or book.releases[transaction.entries[-1].number]
 
@@ -260,14 +270,15 @@ class Ledger:
             raise LedgerError(f"{self.folder} cannot be written: {error.strerror}.") from None
         return moved
 
-    def advance(self, release: ReleaseRecord, state: str, **facts: Any) -> None:
+    def advance(self, release: ReleaseRecord, state: str, **facts: Any) -> ReleaseRecord:
         """Record, durably, that a release has reached a state; not when: of central mechanisms, that would tell how long they took.
 
         Refused if somebody else has moved it since this process looked: two draws under one charge can then never both be
         published, whatever became of the lock.
         """
         with self._journal.transaction() as transaction:
-            known = self._read(transaction.entries, self._marks()).releases.get(release.number)
+            book = self._read(transaction.entries, self._marks())
+            known = book.releases.get(release.number)
             if known is None or known.head != release.head:
                 raise LedgerError(
                     f"the ledger {self.path} does not know release {release.number} any more: it was replaced."
@@ -277,19 +288,21 @@ class Ledger:
                     f"release {release.number} is being made by another process (it is {known.state}, not {release.state} any "
                     "more); run the same command again."
                 )
-            transaction.append(state, {"release": release.number, **facts})
+            book = self._append(transaction, [(state, {"release": release.number, **facts})], book)
+        self._known = book
         self._note(transaction.entries[-1])
-        release.state = state
-        release.checksum = facts.get("checksum", release.checksum)
+        return book.releases[release.number]
 
-    def kept(self, release: ReleaseRecord) -> Path:
+    def copy_of(self, release: ReleaseRecord) -> Path:
         """Where the ledger keeps its copy of a release."""
         return self.folder / f"{release.number}-{release.head[:16]}.parquet"
+
+    kept = Renamed("copy_of")
 
     def verify(self) -> list[Entry]:
         """Check that no entry was altered or is missing, the files of row ids, and that all copies are there; return the entries."""
         marks = self._marks()
-        entries = self._journal.entries()
+        entries = self._journal.entries(anew=True)
         for release in self._read(entries, marks).releases.values():
             rows = release.rows
             try:
@@ -298,9 +311,9 @@ class Ledger:
                     rows.pairs()
             except LedgerError as error:
                 raise VerificationError(str(error)) from None
-            if release.state == DELIVERED and not self.kept(release).exists():
+            if release.state == DELIVERED and not self.copy_of(release).exists():
                 raise VerificationError(
-                    f"the ledger's copy of release {release.number}, {self.kept(release)}, is missing. (A ledger and its folder "
+                    f"the ledger's copy of release {release.number}, {self.copy_of(release)}, is missing. (A ledger and its folder "
                     f"{self.folder.name} are moved and backed up together.)"
                 )
         return entries

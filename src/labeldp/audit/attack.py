@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from labeldp.audit.guesses import LOWEST, Violins, count_guesses
 from labeldp.audit.result import AuditResult
 from labeldp.errors import InputError
 from labeldp.files.atomic import explain, is_unfinished, place_file
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 FILE, FORMAT = "audit.json", "labeldp audit 1"
 _MOST = 10**6  # bounds that may have stood at one place

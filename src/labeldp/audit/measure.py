@@ -23,7 +23,7 @@ from labeldp.audit.scores import by_row_number, checked_probabilities
 from labeldp.audit.thresholds import Bonferroni, ThresholdStrategy
 from labeldp.errors import AccountingError, InputError
 from labeldp.mechanisms import Gaussian, Guarantee, Laplace
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 Numbers = npt.NDArray[np.int64]
 

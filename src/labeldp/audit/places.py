@@ -8,7 +8,7 @@ import numpy.typing as npt
 from labeldp.audit.canaries import Canaries
 from labeldp.errors import InputError
 from labeldp.files.ids import find
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 Numbers = npt.NDArray[np.int64]
 

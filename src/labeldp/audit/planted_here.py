@@ -10,7 +10,7 @@ import numpy.typing as npt
 from labeldp.audit.attack import ReleaseAttack
 from labeldp.audit.canaries import Canaries
 from labeldp.errors import InputError
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 _REFUSED, _DOUBTED = 1e-9, 1e-4  # of right canaries, with at most these probabilities
 _TILTS = np.geomspace(1e-3, 1e3, 121)

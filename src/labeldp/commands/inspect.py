@@ -10,7 +10,7 @@ from labeldp.commands.option import Argument, Options
 from labeldp.commands.progress import SILENT, Progress
 
 if TYPE_CHECKING:
-    from labeldp.release.core import Description
+    from labeldp.release.release import Description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,6 @@ class InspectOptions(Options):
 
 def inspect(options: InspectOptions, progress: Progress = SILENT) -> Description:
     """Check a release file and show what made it. The certificate is computed from the mechanism it names."""
-    from labeldp.release.core import Description
+    from labeldp.release.release import Description
 
     return Description.read(options.release)

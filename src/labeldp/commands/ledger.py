@@ -39,7 +39,7 @@ class LedgerVerifyOptions(Options):
 def ledger_verify(options: LedgerVerifyOptions, progress: Progress = SILENT) -> dict[str, Any]:
     """Check that the ledger is whole, that nothing in its folder is newer, and, with --releases FILES, that they are not."""
     from labeldp.accounting.ledger import Ledger
-    from labeldp.release.verify import verify
+    from labeldp.release.copies import verify
 
     return verify(Ledger(options.ledger, create=False), [*options.releases, *options.files])
 
@@ -56,7 +56,7 @@ class LedgerGetOptions(Options):
 def ledger_get(options: LedgerGetOptions, progress: Progress = SILENT) -> dict[str, Any]:
     """Write the ledger's copy of an earlier release to a file. Costs nothing."""
     from labeldp.accounting.ledger import Ledger
-    from labeldp.release.make import fetch
+    from labeldp.release.copies import fetch
 
     opened = Ledger(options.ledger, create=False)
     fetched = fetch(opened, options.entry, options.out)

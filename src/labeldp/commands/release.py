@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from labeldp.mechanisms import Mechanism
     from labeldp.release.classes import Classes
     from labeldp.release.make import Made
+    from labeldp.release.order import Order
     from labeldp.release.rows import Selection
     from labeldp.release.source import TableSource
 
@@ -75,6 +76,7 @@ def release(options: ReleaseOptions, progress: Progress = SILENT) -> dict[str, A
     from labeldp.files.tables import open_table
     from labeldp.release.arrays import NAME_ALONE
     from labeldp.release.make import make_release
+    from labeldp.release.order import Order
     from labeldp.release.source import TableSource, data_set_of, refuse_telling_ids
 
     caps = _gaussian_caps(options)
@@ -95,28 +97,30 @@ def release(options: ReleaseOptions, progress: Progress = SILENT) -> dict[str, A
         raise_budget=options.raise_budget,
         other_ids=options.other_ids,
     )
-    special: dict[str, Any] = {}
     warnings: list[str] = []
     if mechanism is None:
-        mechanism, special, warnings = _with_prior(options, source, selected, entropy, ledger)
+        order, warnings = _order_with_prior(options, source, name, selected, entropy, ledger)
+    else:
+        order = Order(
+            source, mechanism, name, selected=selected, shuffle=options.shuffle, requested_epsilon=options.epsilon or 0.0
+        )  # fmt: skip
     with progress.doing("reading") as shown:
         made = make_release(
-            source, mechanism, data_set=name, ledger=ledger, entropy=entropy, again=options.again, shuffle=options.shuffle,
-            selected=selected, out=options.out, asked=options.epsilon or 0.0,
-            progress=lambda what, rows, of: shown.show(what, rows, of, "rows"), **special,
+            order, ledger=ledger, entropy=entropy, again=options.again, out=options.out,
+            progress=lambda what, rows, of: shown.show(what, rows, of, "rows"),
         )  # fmt: skip
     if made.data_set.fingerprint.by == "name":
         warnings.append(NAME_ALONE.format(name))
     said = None if options.data_set else "the file says so" if stated else "the file's stem; --data-set names another"
-    return _summary(options, mechanism, made, ledger, said) | {"warnings": warnings}
+    return _summary(options, order.mechanism, made, ledger, said) | {"warnings": warnings}
 
 
 def _summary(
     options: ReleaseOptions, mechanism: Mechanism, made: Made, ledger: Ledger, said: str | None
 ) -> dict[str, Any]:
-    from labeldp.release.core import certificate_json
     from labeldp.release.format import stated_header
-    from labeldp.release.statement import origins_in
+    from labeldp.release.order import origins_in
+    from labeldp.release.release import certificate_json
 
     return {
         "out": str(options.out),
@@ -175,10 +179,11 @@ def _epsilon(options: ReleaseOptions) -> float:
     return options.epsilon
 
 
-def _with_prior(
-    options: ReleaseOptions, source: TableSource, selected: Selection | None, entropy: Entropy, ledger: Ledger
-) -> tuple[Mechanism, dict[str, Any], list[str]]:
+def _order_with_prior(
+    options: ReleaseOptions, source: TableSource, name: str, selected: Selection | None, entropy: Entropy, ledger: Ledger
+) -> tuple[Order, list[str]]:  # fmt: skip
     """Each row's own channel, by its public prior."""
+    from labeldp.release.order import Order
     from labeldp.release.prior import PublicPrior
 
     assert options.public_prior is not None
@@ -186,8 +191,11 @@ def _with_prior(
     if options.prior is not None or options.delta is not None:
         raise InputError("`public_prior` has a prior for each row, and a pure ε; leave out `prior` and `delta`.")
     prior = PublicPrior.read(options.public_prior)
-    mechanism, special = prior.prepared(source, selected, epsilon, options.mechanism, entropy, ledger)
-    return mechanism, special, list(prior.warnings(ledger))
+    order = Order.with_prior(
+        prior, source, name, epsilon=epsilon, entropy=entropy, mechanism=options.mechanism, selected=selected,
+        shuffle=options.shuffle,
+    )  # fmt: skip
+    return order, list(prior.warnings(ledger))
 
 
 def _budget(made: Made, options: ReleaseOptions) -> dict[str, Any]:

@@ -209,6 +209,7 @@ def papers_of(options: AnswerOptions, stages: Stages, origin: Origin, mechanism:
     from labeldp.accounting.ledger import Ledger
     from labeldp.entropy import noise
     from labeldp.release.make import check_release
+    from labeldp.release.order import Order
 
     material, entropy = stages.material, noise(options.insecure_seed)
     budget, gaussian = _caps(options, stages, origin, mechanism)
@@ -219,10 +220,8 @@ def papers_of(options: AnswerOptions, stages: Stages, origin: Origin, mechanism:
         raise_budget=options.raise_budget,
         other_ids=origin.other_ids,
     )
-    check_release(
-        material.source, mechanism, data_set=material.data_set, ledger=ledger, entropy=entropy, again=options.again,
-        selected=(0, stages.rows),
-    )  # fmt: skip
+    order = Order(material.source, mechanism, material.data_set, selected=(0, stages.rows))
+    check_release(order, ledger=ledger, entropy=entropy, again=options.again)
     return Papers(ledger, entropy)
 
 
@@ -267,7 +266,7 @@ def answers_json(stages: Stages, made: Made) -> dict[str, Any]:
     from labeldp.mechanisms import PateAnswers
     from labeldp.pate.run import ANSWERS
     from labeldp.release import Release
-    from labeldp.release.core import certificate_json
+    from labeldp.release.release import certificate_json
 
     answers = Release.load(stages.folder / ANSWERS)
     assert isinstance(answers.mechanism, PateAnswers)

@@ -16,7 +16,7 @@ from labeldp.data.images import folder_of_class, read_folder
 from labeldp.errors import InputError
 from labeldp.files.ids import NO_IDS, find, is_id, plain_ids
 from labeldp.files.tables import CSVTable, open_table
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.mechanisms.base import row_wise
 from labeldp.mechanisms.plan import DEFAULT_DELTA, calibrate, recommend
 from labeldp.private import PrivateLabels
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 if TYPE_CHECKING:
     from labeldp.evaluation.accuracy import AccuracyEstimate

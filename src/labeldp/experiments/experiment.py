@@ -25,6 +25,7 @@ from labeldp.private import PrivateLabels
 from labeldp.release import Release
 from labeldp.release.classes import Classes
 from labeldp.release.make import make_release
+from labeldp.release.order import Order
 from labeldp.release.source import ArraySource
 from labeldp.training.finished import open_run
 from labeldp.training.folder import RunFolder
@@ -103,7 +104,7 @@ def released(
     file = run / RELEASED
     if world.first:
         source = owners_source(bundle, run, canaries)
-        make_release(source, chosen, data_set=dataset, ledger=Ledger(run / LEDGER), entropy=noise(seed), out=file)
+        make_release(Order(source, chosen, dataset), ledger=Ledger(run / LEDGER), entropy=noise(seed), out=file)
     return shared_release(file, world), bundle.features, (bundle.test_features, bundle.test_labels)
 
 

@@ -31,6 +31,7 @@ from labeldp.mechanisms import Mechanism
 from labeldp.release import Release
 from labeldp.release.joint import join_releases
 from labeldp.release.make import make_release
+from labeldp.release.order import Order
 from labeldp.release.prior import CHOICES, PublicPrior
 from labeldp.release.rows import Named
 from labeldp.release.source import ArraySource
@@ -152,23 +153,25 @@ class Staged:
         place: Path,
     ) -> None:
         """These rows: by `mechanism` in the first stage, by the earlier model's probabilities in later ones."""
-        ledger, entropy = Ledger(self.folder / LEDGER), self._noise(file.name)
-        selected = Named.of(rows)
-        special: dict[str, Any] = {}
-        if earlier is not None:
+        entropy, selected = self._noise(file.name), Named.of(rows)
+        if earlier is None:
+            order = Order(source, mechanism, self.dataset, selected=selected, requested_epsilon=self.epsilon or 0.0)
+        else:
             assert self.epsilon is not None
-            # On disk before the charge: another machine's floats would make another prior, and another request, of it.
-            kept = place / "prior.parquet"
-            if not kept.exists():
-                trainer, _ = open_run(place, earlier.machine, earlier.model)
-                values = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features[rows])))
-                write_scores(kept, rows, values, {**RunFolder(place).promise(), "named": True})
-            prior = PublicPrior.read(kept)
-            mechanism, special = prior.prepared(source, selected, self.epsilon, self.mechanism, entropy, ledger)
-        make_release(
-            source, mechanism, data_set=self.dataset, ledger=ledger, entropy=entropy, selected=selected, out=file,
-            asked=self.epsilon or 0.0, **special,
-        )  # fmt: skip
+            order = Order.with_prior(
+                self._prior(rows, features, earlier, place), source, self.dataset, epsilon=self.epsilon, entropy=entropy,
+                mechanism=self.mechanism, selected=selected,
+            )  # fmt: skip
+        make_release(order, ledger=Ledger(self.folder / LEDGER), entropy=entropy, out=file)
+
+    def _prior(self, rows: Rows, features: Any, earlier: Job, place: Path) -> PublicPrior:
+        """The earlier model's probabilities. On disk before the charge: another machine's floats would make another request of it."""
+        path = place / "prior.parquet"
+        if not path.exists():
+            trainer, _ = open_run(place, earlier.machine, earlier.model)
+            values = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features[rows])))
+            write_scores(path, rows, values, {**RunFolder(place).promise(), "named": True})
+        return PublicPrior.read(path)
 
     def _noise(self, name: str) -> Entropy:
         """A seed would give every stage the same words: each has one of its own."""

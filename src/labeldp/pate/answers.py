@@ -19,7 +19,8 @@ from labeldp.files.atomic import place_file
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.base import Observations
 from labeldp.private import unheard
-from labeldp.release.make import Made, Observe, make_release
+from labeldp.release.make import Made, make_release
+from labeldp.release.order import Observe, Order
 from labeldp.release.source import Source
 
 # ----------------------------------------------------------------
@@ -124,10 +125,8 @@ def release_answers(
         everywhere[ballots.rows] = answered
         return lambda labels, first: everywhere[first : first + len(labels)]
 
-    return make_release(
-        source, mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, selected=(0, rows),
-        out=out, draw=draw,
-    )  # fmt: skip
+    order = Order(source, mechanism, data_set, selected=(0, rows), draw=draw)
+    return make_release(order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, out=out)
 
 
 def sanitised_path(folder: Path, record: ReleaseRecord) -> Path:

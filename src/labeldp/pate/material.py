@@ -13,7 +13,7 @@ from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.private import PrivateLabels
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 if TYPE_CHECKING:
     from labeldp.training.machine import Machine

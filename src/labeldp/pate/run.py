@@ -34,8 +34,9 @@ from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_sam
 from labeldp.pate.workers import Workers
 from labeldp.private import unheard
 from labeldp.provenance import today
-from labeldp.release.core import Release, certificate_json
 from labeldp.release.make import Made, charged, make_release
+from labeldp.release.order import Order
+from labeldp.release.release import Release, certificate_json
 from labeldp.training.folder import RunFolder
 from labeldp.training.machine import Machine
 from labeldp.training.trainer import Steps
@@ -114,11 +115,9 @@ class Stages:
         Before `aggregate`: a charge that follows work on votes would have a day that tells of it.
         """
         mechanism = recommend(epsilon, self.material.labels.num_classes)
-        out = self.folder / HELD_OUT
         selected = (self.rows, len(self.material.labels))
-        return make_release(
-            self.material.source, mechanism, data_set=self.material.data_set, ledger=ledger, entropy=entropy, selected=selected, out=out
-        )  # fmt: skip
+        order = Order(self.material.source, mechanism, self.material.data_set, selected=selected)
+        return make_release(order, ledger=ledger, entropy=entropy, out=self.folder / HELD_OUT)
 
     def students(
         self,

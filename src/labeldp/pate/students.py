@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.evaluation.confusion import estimate_confusion
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 from labeldp.training.finished import predict
 from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job

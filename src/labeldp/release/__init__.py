@@ -1,5 +1,5 @@
 """What is handed over, its file, and how it is made."""
 
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 __all__ = ["Release"]

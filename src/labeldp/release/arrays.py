@@ -18,8 +18,9 @@ from labeldp.files.ids import AS_WRITTEN, CANONICAL
 from labeldp.mechanisms import RowMechanism
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
-from labeldp.release.core import Release
 from labeldp.release.make import make_release
+from labeldp.release.order import Order
+from labeldp.release.release import Release
 from labeldp.release.source import ArraySource
 
 NAME_ALONE = (
@@ -54,9 +55,8 @@ def release_labels(
     source = ArraySource(_wrapped(labels, classes), classes, ids, label, id_form=form)
     if ids is None:
         warnings.warn(NAME_ALONE.format(data_set), stacklevel=_CALLER)
-    made = make_release(
-        source, mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again
-    )
+    order = Order(source, mechanism, data_set)
+    made = make_release(order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again)
     release = Release.load(made.path)
     if not made.charged_now and not made.resumed:
         _warn_of_repetition(release, ids)

@@ -24,7 +24,7 @@ from labeldp.files.atomic import look_up
 from labeldp.files.hashing import text_parts
 from labeldp.files.ids import AS_WRITTEN, CANONICAL, is_plain_id
 from labeldp.mechanisms import Mechanism, NoPrivacy, PriorAware, mechanism_from_json
-from labeldp.release.origin import PriorOrigin
+from labeldp.release.prior import PriorOrigin
 
 FORMAT = 1
 _HEADER = b"labeldp"

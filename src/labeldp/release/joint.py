@@ -11,7 +11,7 @@ import pyarrow as pa
 from labeldp.errors import InputError
 from labeldp.files.ids import AS_WRITTEN, CANONICAL, repeated
 from labeldp.mechanisms.joint import Joint
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 
 def join_releases(releases: Sequence[Release]) -> Release:

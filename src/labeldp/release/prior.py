@@ -2,31 +2,148 @@
 
 The owner of the labels reads them from a file, which may be another party's. What the prior says is public, and decides how a label is
 randomized; a prior that was computed from the labels themselves would give them away, whatever the noise.
+What is behind it (releases, and what they cost) counts in the certificate of every release that is made with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from labeldp.accounting.book import DataSet, ReleaseRecord
-from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, RefusedError
 from labeldp.files.ids import AS_WRITTEN, find, is_id, repeated
+from labeldp.mechanisms import Guarantee
 from labeldp.mechanisms.candidates import Channels, most_informative, most_likely
 from labeldp.mechanisms.prior import PriorAware
-from labeldp.release.make import Observe
-from labeldp.release.origin import PriorOrigin, checksums, held_out, number, shortened
 from labeldp.release.probabilities import read_probabilities
 from labeldp.release.rows import Selection
 from labeldp.release.source import Source
+
+if TYPE_CHECKING:
+    from labeldp.accounting.ledger import Ledger
+
+
+GIVEN = "that whoever made the public prior knew of these labels only what this ledger had released"
+_CHECKSUM = re.compile(r"[0-9a-f]{64}")
+_MOST = 1000
+
+
+@dataclass(frozen=True)
+class PriorOrigin:
+    """Where a public prior comes from. A release with one is a function of the labels behind it too: candidates are written into it.
+
+    releases    checksums of the releases that the prior's model was trained on, as its file says, and of those behind their priors
+    before      what the owner's ledger had released of this data set's ids by then: whatever the file says, all of it may be behind it
+    epsilon, delta  what these cost together, for any one label
+    same_rows   whether some of the rows that are released now are among theirs, whose costs then add
+    judge       the release whose rows that model held out, with the numbers that say which
+    """
+
+    releases: tuple[str, ...] = ()
+    epsilon: float = 0.0
+    delta: float = 0.0
+    same_rows: bool = False
+    judge: str | None = None
+    seed: int | None = None
+    holdout: float | None = None
+    select: str | None = None
+    before: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is said."""
+        return bool(self.releases)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a release's metadata."""
+        return {**asdict(self), "releases": list(self.releases), "before": list(self.before)}
+
+    @classmethod
+    def from_json(cls, data: Any) -> PriorOrigin | None:
+        """The inverse; None for what is none (a release may be another party's)."""
+        if not isinstance(data, dict) or {*data, "before"} != set(cls.__dataclass_fields__):
+            return None
+        data = {"before": [], **data}  # older files have what the prior said, and what the ledger knew of that
+        releases, before = checksums(data["releases"]), checksums(data["before"])
+        epsilon, delta = (number(data[name]) for name in ("epsilon", "delta"))
+        if (
+            releases is None
+            or before is None
+            or epsilon is None
+            or delta is None
+            or not isinstance(data["same_rows"], bool)
+        ):
+            return None
+        origin = cls(releases, epsilon, delta, data["same_rows"], **held_out(data), before=before)
+        return origin if origin.to_json() == data else None
+
+
+def checksums(value: Any) -> tuple[str, ...] | None:
+    """A list of checksums, or None."""
+    good = isinstance(value, list) and len(value) <= _MOST
+    if not good or not all(isinstance(one, str) and _CHECKSUM.fullmatch(one) for one in value):
+        return None
+    return tuple(value)
+
+
+def shortened(names: Sequence[str]) -> tuple[str, ...]:
+    """No more than a header holds. The rest are one digest, which is no release's name: nobody can have all of them."""
+    if len(names) <= _MOST:
+        return tuple(names)
+    rest = hashlib.sha256("".join(names[_MOST - 1 :]).encode()).hexdigest()
+    return (*names[: _MOST - 1], rest)
+
+
+def number(value: Any) -> float | None:
+    """A number that can be an ε, a δ or a share, or None."""
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e6  # which NaN is not
+    return float(value) if plain and value >= 0 and math.isfinite(value) else None
+
+
+def held_out(data: dict[str, Any]) -> dict[str, Any]:
+    """Which rows a model did not train on, as far as it is said in a usable way: all of it, or nothing."""
+    judge, seed, holdout, select = (data.get(name) for name in ("judge", "seed", "holdout", "select"))
+    usable = (
+        isinstance(judge, str) and _CHECKSUM.fullmatch(judge) is not None
+        and isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 1 << 63
+        and number(holdout) is not None and select in ("last", "best")
+    )  # fmt: skip
+    return {"judge": judge, "seed": seed, "holdout": holdout, "select": select} if usable else {}
+
+
+def with_origins(own: Guarantee, origins: Iterable[PriorOrigin], parts: Sequence[str] = ()) -> Guarantee:
+    """What a release of guarantee `own`, or a join of the releases `parts`, promises when what is behind its priors counts too.
+
+    Where all that can be behind a prior is among the parts, it adds nothing: each label's own release has paid. Otherwise a label behind
+    the prior has what that cost, and if it may be released here too, the sum.
+    """
+    epsilon, delta = own.epsilon, own.delta
+    # Two priors from the same releases cost those once.
+    counted = {
+        frozenset(origin.releases + origin.before): origin
+        for origin in sorted(origins, key=lambda one: (one.epsilon, one.same_rows))
+    }
+    for releases, origin in counted.items():
+        if releases and releases <= set(parts):  # what is behind must be named to be among them
+            continue
+        # Of the parts, all that had been released by then is counted in what is behind; one more is the release with this prior.
+        if origin.same_rows or len(set(parts) - set(origin.before)) > 1:
+            epsilon, delta = epsilon + origin.epsilon, delta + origin.delta
+        else:
+            epsilon, delta = max(epsilon, origin.epsilon), max(delta, origin.delta)
+    return Guarantee(epsilon, delta)
+
 
 # What `--mechanism` means beside a public prior.
 CHOICES: dict[str, Callable[[npt.NDArray[Any], float], Channels]] = {
@@ -90,19 +207,11 @@ class PublicPrior:
         strange = [one for one in self.named_releases() if one not in known]
         return (ANOTHER_LEDGER.format(self.path, strange[0][:12]),) if strange else ()
 
-    def prepared(
-        self,
-        source: Source,
-        selection: Selection | None,
-        epsilon: float,
-        mechanism: str | None,
-        entropy: Entropy,
-        ledger: Ledger,
-    ) -> tuple[PriorAware, dict[str, Any]]:
-        """The mechanism, and what `make_release` takes beside it. Each row's channel is chosen here; labels are not looked at."""
-        self.refuse_insecure(entropy)
+    def mechanism_for(
+        self, source: Source, selection: Selection | None, epsilon: float, mechanism: str | None
+    ) -> tuple[PriorAware, Channels]:
+        """The mechanism, and each row's channel in the order of the source. Labels are not looked at."""
         choose = self._choice(source, mechanism)
-        stamp = source.stamp()
         chosen_by = None if selection is None else selection.in_form(source.id_form)
         parts, row = [], 0
         for batch in source.batches():
@@ -119,18 +228,7 @@ class PublicPrior:
                 f"{self.path} has {len(self.values):,} rows, the labels {row:,}: by row number they must be the same."
             )
         channels = Channels.concatenate(parts)
-        made = PriorAware.calibrated(epsilon=epsilon, num_classes=source.classes.count, channels=channels)
-
-        def draw(entropy: Entropy, record: ReleaseRecord) -> Observe:
-            return lambda labels, first: made.observe_given(labels, channels[first : first + len(labels)], entropy)
-
-        return made, {
-            "draw": draw,
-            "behind": self.origin,
-            # In the order of the source, which a shuffled release does not tell: for the ledger alone.
-            "known_by": {"channels": channels.digest(), "public_prior": self.claimed().to_json()},
-            "stamp": stamp,
-        }
+        return PriorAware.calibrated(epsilon=epsilon, num_classes=source.classes.count, channels=channels), channels
 
     def origin(self, data_set: DataSet, record: ReleaseRecord) -> PriorOrigin:
         """What can be behind the prior, by the owner's ledger: everything that it had released of this data set's ids.

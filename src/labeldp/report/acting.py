@@ -12,7 +12,7 @@ from labeldp.evaluation.accuracy import AccuracyEstimate
 from labeldp.evaluation.confusion import estimate_class_shares
 from labeldp.mechanisms import Mechanism, PateAnswers, PriorAware, RowMechanism, Selected
 from labeldp.mechanisms.joint import Joint
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 MOST_ROWS = 200_000  # that are looked at, from all over the file
 MOST_CLASSES = 200  # whose shares are estimated

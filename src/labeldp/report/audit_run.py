@@ -7,8 +7,8 @@ from typing import Any
 
 from labeldp.audit.kept import KeptAudit
 from labeldp.errors import InputError
-from labeldp.release.core import Release
 from labeldp.release.joint import join_releases
+from labeldp.release.release import Release
 from labeldp.report.files import find_releases, read_json, read_starts, text
 from labeldp.report.runs import Measured, Run, each_measured, who_sees
 

@@ -11,7 +11,7 @@ import labeldp
 from labeldp import provenance
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 from labeldp.report import charts
 from labeldp.report.claims import checked, with_ledger
 from labeldp.report.page import render

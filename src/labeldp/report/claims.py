@@ -12,8 +12,8 @@ import numpy as np
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.statement import statement
 from labeldp.errors import InputError, LabelDPError
-from labeldp.release.core import Release
 from labeldp.release.joint import join_releases
+from labeldp.release.release import Release
 from labeldp.report.runs import Run
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.errors import InputError, LabelDPError
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 _LARGEST = 1 << 26  # bytes: no file of ours is larger
 

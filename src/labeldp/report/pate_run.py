@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.errors import InputError
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 from labeldp.report.files import find_releases, finite, number, read_json, read_lines, read_starts, text
 from labeldp.report.owners import own_ledger, pate_facts, run_violins
 from labeldp.report.runs import Accuracy, Run, each_measured, who_sees

@@ -13,7 +13,7 @@ from labeldp.audit.guesses import Violins
 from labeldp.audit.headline import Bound, Headline, Stated
 from labeldp.audit.thresholds import MOST_LOOKS
 from labeldp.evaluation.accuracy import accuracy_parts
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 
 # What a page says of numbers that these files state and nothing here can check: they may be somebody else's.
 FOUND_BY_RUN = "by its own account: that the run found what its files say"

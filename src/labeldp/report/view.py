@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from labeldp.accounting.statement import promise_text
 from labeldp.provenance import machine_line
-from labeldp.release.core import Release
+from labeldp.release.release import Release
 from labeldp.report import charts
 from labeldp.report.acting import Acting, acting
 from labeldp.report.reading import EXAMPLES, best_guess, condition

@@ -32,8 +32,9 @@ from labeldp.mechanisms.repeats import Repeats
 from labeldp.mechanisms.selected import Predict, Selected
 from labeldp.private import PrivateLabels
 from labeldp.release import Release
-from labeldp.release.core import certificate_json
-from labeldp.release.make import Draw, Made, Observe, charged, make_release
+from labeldp.release.make import Made, charged, make_release
+from labeldp.release.order import Draw, Observe, Order
+from labeldp.release.release import certificate_json
 from labeldp.release.source import Source
 from labeldp.selection.candidates import Candidate, at_fault
 from labeldp.training.folder import RunFolder
@@ -118,11 +119,12 @@ class PrivateSelection:
         """
         with _place_for(out):
             self._check(ledger, data_set)
+            order = Order(
+                self.source, self.mechanism, data_set, shuffle=shuffle, about=self.about(), draw=self._drawing(ledger)
+            )
             made = make_release(
-                self.source, self.mechanism, data_set=data_set, ledger=ledger, entropy=entropy or SecureEntropy(), again=again,
-                out=out / RELEASED, draw=self._drawing(ledger), about=self.about(),
-                shuffle=shuffle,
-            )  # fmt: skip
+                order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, out=out / RELEASED
+            )
         with charged(made.record, out), RunFolder(out).dated(made.record.made):
             release = Release.load(out / RELEASED)
             selection = self._told(release, score_path(ledger, made.record))

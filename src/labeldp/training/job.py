@@ -16,7 +16,7 @@ from labeldp.mechanisms import Judge, judging_rows
 from labeldp.mechanisms.joint import Joint
 from labeldp.mechanisms.judge import judging_part
 from labeldp.release import Release
-from labeldp.release.origin import PriorOrigin
+from labeldp.release.prior import PriorOrigin
 from labeldp.training.fixmatch import FixMatchTrainer
 from labeldp.training.machine import ALONE, Machine, World
 from labeldp.training.recipe import Recipe

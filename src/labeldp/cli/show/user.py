@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from labeldp.commands.judge import Evaluated
     from labeldp.commands.report import Reported
     from labeldp.commands.train import TrainingOptions
-    from labeldp.release.core import Description
-    from labeldp.release.origin import PriorOrigin
+    from labeldp.release.prior import PriorOrigin
+    from labeldp.release.release import Description
 
 
 def inspect(options: InspectOptions, loaded: Description) -> None:

@@ -16,7 +16,7 @@ from labeldp.files.atomic import place_file
 from labeldp.files.ids import AS_WRITTEN, comparable, find
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
 from labeldp.release import format as files
-from labeldp.release.origin import GIVEN, PriorOrigin, with_origins
+from labeldp.release.prior import GIVEN, PriorOrigin, with_origins
 
 if TYPE_CHECKING:
     from labeldp.evaluation.accuracy import AccuracyEstimate
