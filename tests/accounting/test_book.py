@@ -22,7 +22,9 @@ ROWS = 30
 
 
 def release(ledger, data_set):
-    return ONE.release(np.zeros(ROWS, int), data_set=data_set, ids=[f"{data_set}-{i}" for i in range(ROWS)], ledger=ledger)
+    return ONE.release(
+        np.zeros(ROWS, int), data_set=data_set, ids=[f"{data_set}-{i}" for i in range(ROWS)], ledger=ledger
+    )
 
 
 @pytest.fixture

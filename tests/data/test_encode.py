@@ -335,7 +335,7 @@ def test_texts_with_many_values(tmp_path):
     encoding = fit_csv(tmp_path, f"visit,letter,n,y\n{lines}", most_values=19)
     visit, letter, number = encoding.columns
     assert visit.became() == "left out: 60 different values in 60 rows. If it names the rows, say `id_column='visit'`."
-    assert letter.became() == "left out: 20 different values in 60 rows. --most-values 20 would keep it."
+    assert letter.became() == "left out: 20 different values in 60 rows. `most_values=20` would keep it."
     assert number.outputs == ("n",)
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 # fmt: off
-MaxAskedOption = Annotated[int | None, Option("Ask about at most so many rows: a cap, charged whether reached or not.", panel=ANSWERS)]
-MaxAnsweredOption = Annotated[int | None, Option("Answer at most so many: a cap, charged whether reached or not.", panel=ANSWERS)]
+MaxAskedOption = Annotated[int | None, Option("Ask about at most so many rows: a cap whether reached or not.", panel=ANSWERS)]
+MaxAnsweredOption = Annotated[int | None, Option("Answer at most so many: a cap whether reached or not.", panel=ANSWERS)]
 DELTA = Option("δ at which ε is stated.", panel=ANSWERS)
 SIGMA1 = Option("Noise of the threshold, in votes.", panel=ANSWERS)
 SIGMA2 = Option("Noise of each class's votes.", panel=ANSWERS)
@@ -213,7 +213,6 @@ def pate_run(options: PateRunOptions, progress: Progress = SILENT) -> Taught:
     Your own: labeldp pate run --features x.parquet --labels y.parquet --label y --id uid --classes 10 --teachers 1000 --max-asked 2000 --max-answered 500 --sigma1 500 --sigma2 170 --threshold 400 --out run/
     """
     from labeldp.commands import stages as build
-    from labeldp.release.make import charged
 
     if options.preset is not None and any((options.features, options.labels)):
         raise InputError("a `preset` brings its data set; leave out `features` and `labels`.")
@@ -237,7 +236,7 @@ def pate_run(options: PateRunOptions, progress: Progress = SILENT) -> Taught:
     with shown:
         stages.teachers(plan, workers, lambda done, of: shown.show("teachers", done, of, "teachers", lines=20))
     made = build.released(options, stages, mechanism, papers)
-    with charged(made.record, options.out):
+    with made.followed(options.out):
         return _taught(stages, learning, options.device, progress)
 
 

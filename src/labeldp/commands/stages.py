@@ -252,12 +252,10 @@ def _caps(
 
 def released(options: AnswerOptions, stages: Stages, mechanism: PateAnswers, papers: Papers) -> Made:
     """The answers; and before them, under a charge of their own, the rows that are held out."""
-    from labeldp.release.make import charged
-
     if options.holdout_epsilon is None:
         return stages.aggregate(mechanism, papers.ledger, papers.entropy, options.again)
     held_out = stages.hold_out(options.holdout_epsilon, papers.ledger, papers.entropy)
-    with charged(held_out.record, stages.folder):
+    with held_out.followed(stages.folder):
         return stages.aggregate(mechanism, papers.ledger, papers.entropy, options.again)
 
 

@@ -34,7 +34,7 @@ from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_sam
 from labeldp.pate.workers import Workers
 from labeldp.private import unheard
 from labeldp.provenance import today
-from labeldp.release.make import Made, charged, make_release
+from labeldp.release.make import Made, make_release
 from labeldp.release.order import Order
 from labeldp.release.release import Release, certificate_json
 from labeldp.training.folder import RunFolder
@@ -101,7 +101,7 @@ class Stages:
             mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
             out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner,
         )  # fmt: skip
-        with charged(made.record, self.folder), RunFolder(self.folder).dated(made.record.made):
+        with made.followed(self.folder), RunFolder(self.folder).dated(made.record.made):
             answers = Release.load(made.path)
             if mechanism.sanitising is not None:
                 kept = sanitised_path(self.owner, made.record).name

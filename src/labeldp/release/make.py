@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -50,6 +50,10 @@ class Made:
     data_set: DataSet
     charged_now: bool
     resumed: bool
+
+    def followed(self, path: Path) -> AbstractContextManager[None]:
+        """For what a command does after the release, on the way to `path`: if this command paid, whatever fails there says so."""
+        return charged(self.record, path) if self.charged_now or self.resumed else nullcontext()
 
 
 def make_release(

@@ -32,7 +32,7 @@ from labeldp.mechanisms.repeats import Repeats
 from labeldp.mechanisms.selected import Predict, Selected
 from labeldp.private import PrivateLabels
 from labeldp.release import Release
-from labeldp.release.make import Made, charged, make_release
+from labeldp.release.make import Made, make_release
 from labeldp.release.order import Draw, Observe, Order
 from labeldp.release.release import certificate_json
 from labeldp.release.source import Source
@@ -125,7 +125,7 @@ class PrivateSelection:
             made = make_release(
                 order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, out=out / RELEASED
             )
-        with charged(made.record, out), RunFolder(out).dated(made.record.made):
+        with made.followed(out), RunFolder(out).dated(made.record.made):
             release = Release.load(out / RELEASED)
             selection = self._told(release, score_path(ledger, made.record))
             RunFolder(out).write(SELECTION, selection)
