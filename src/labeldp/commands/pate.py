@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 
 # fmt: off
-MaxAskedOption = Annotated[int | None, Option("Ask about at most so many rows: a cap whether reached or not.", panel=ANSWERS)]
-MaxAnsweredOption = Annotated[int | None, Option("Answer at most so many: a cap whether reached or not.", panel=ANSWERS)]
+MaxAskedOption = Annotated[int | None, Option("Ask about at most so many rows: a cap, charged whether reached or not.", panel=ANSWERS)]
+MaxAnsweredOption = Annotated[int | None, Option("Answer at most so many: a cap, charged whether reached or not.", panel=ANSWERS)]
 DELTA = Option("δ at which ε is stated.", panel=ANSWERS)
 SIGMA1 = Option("Noise of the threshold, in votes.", panel=ANSWERS)
 SIGMA2 = Option("Noise of each class's votes.", panel=ANSWERS)
