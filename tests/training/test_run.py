@@ -14,9 +14,9 @@ import pytest
 
 import labeldp
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 from labeldp.release.classes import Classes
 from labeldp.training import checkpoint
-from labeldp.training.folder import RunFolder
 from labeldp.training.trainer import Trainer
 from tests.commands.releasing import release_file
 

@@ -23,15 +23,15 @@ import torch
 
 from labeldp import models
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.counts import GameCounts
-from labeldp.audit.headline import CONFIDENCE, Bound
+from labeldp.audit.counts import CONFIDENCE, Bound, GameCounts
 from labeldp.audit.result import AuditResult
 from labeldp.data.bundled import Bundled, load
 from labeldp.entropy import SecureEntropy, below
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder, read_as
+from labeldp.files.summary import GamesConfig
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy, RowMechanism
 from labeldp.mechanisms.plan import calibrate, recommend
-from labeldp.training.folder import RunFolder
 from labeldp.training.machine import Machine
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
@@ -94,14 +94,13 @@ def repeat(
         _keep_to(run, trainings)
         run.match({"game": json.loads(json.dumps(asdict(game))), "trainings": trainings})
         run.note_start()
-        path = folder / "games.jsonl"
-        played = _played(path)
+        played = _played(run.games)
         for line in _games(game, trainings - len(played), processes):
-            run.add(line, path.name)
+            run.add(line, run.games)
             played.append(line)
             progress(len(played), trainings)
         result = _result(played[:trainings], mechanism, confidence)
-        run.write("summary.json", result.to_json())
+        run.write_summary("games", result.to_json())
     return result
 
 
@@ -152,8 +151,8 @@ def _bundle(dataset: str, data: str | None) -> Bundled:
 
 def _keep_to(run: RunFolder, trainings: int) -> None:
     """The number of games was fixed when the first was played."""
-    if (run.path / "config.json").exists() and (begun := run.config().get("trainings")) != trainings:
-        what = f"for {begun:,} trainings" if isinstance(begun, int) else "without a number of trainings"
+    if run.config.exists() and (begun := read_as(GamesConfig, run.config).trainings) != trainings:
+        what = "without a number of trainings" if begun is None else f"for {begun:,} trainings"
         raise InputError(
             f"the games in {run.path} were begun {what}, which is fixed: who looks and plays on until the bound suits proves nothing. "
             f"Choose another `out` for {trainings:,} trainings."

@@ -22,6 +22,7 @@ from labeldp.audit.measure import audit_paper
 from labeldp.data.bundled import load
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
+from labeldp.files.run import RunFolder
 from labeldp.private import PrivateLabels
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.methods import PAPER_CANARIES, SHORT, from_preset, trained
@@ -45,11 +46,6 @@ from labeldp.reproduce.plan import (
 from labeldp.reproduce.tables import alibi, keys, pate, stand_in
 
 MEMORIZED = "memorized.npz"
-# Where `train` and `pate run` keep what they planted and what their model says of it.
-_KEPT = (
-    ("canaries.npz", "probabilities.npy"),
-    ("owner/planted/canaries.npz", "student-1/probabilities.npy"),
-)
 
 
 def memorized(folder: Path, dataset: str, data: Path | None) -> dict[str, npt.NDArray[Any]] | None:
@@ -59,10 +55,10 @@ def memorized(folder: Path, dataset: str, data: Path | None) -> dict[str, npt.ND
     """
     path = folder / MEMORIZED
     if not path.exists():
-        kept = [(folder / secret, folder / said) for secret, said in _KEPT if (folder / secret).exists()]
-        if not kept or not kept[0][1].exists():
+        planted = RunFolder(folder).planted()
+        if planted is None:
             return None
-        secret, said = kept[0]
+        secret, said = planted
         try:
             canaries = Canaries.load(secret)
             true = canaries.truth(_labels(dataset, data))
@@ -132,7 +128,7 @@ def figure1(scale: str, seeds: int) -> Reproduction:
 
 def _drawer(cell: Cell, row: Row) -> Callable[[Results, Path], bool]:
     def draw(results: Results, file: Path) -> bool:
-        from labeldp.audit.figure import memorization_figure, save_figure
+        from labeldp.audit.violins import memorization_figure, save_figure
 
         if cell.name not in results or not (results[cell.name].folder / MEMORIZED).exists():
             return False

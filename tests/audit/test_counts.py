@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from labeldp.audit.counts import GameCounts, GaussianCounts, OneRunCounts, counts_json, read_counts
-from labeldp.audit.headline import CONFIDENCE, Bound, Headline
+from labeldp.audit.counts import (
+    CONFIDENCE,
+    Bound,
+    GameCounts,
+    GaussianCounts,
+    Headline,
+    OneRunCounts,
+    counts_json,
+    read_counts,
+)
 from labeldp.audit.result import AuditResult
 from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee
