@@ -16,7 +16,6 @@ import labeldp
 from labeldp.errors import InputError
 from labeldp.files.run import RunFolder
 from labeldp.release.classes import Classes
-from labeldp.training import checkpoint
 from labeldp.training.trainer import Trainer
 from tests.commands.releasing import release_file
 
@@ -298,7 +297,7 @@ def test_an_epoch_whose_model_could_not_be_kept_is_noted_once(parties, cli, monk
         kept.append(path)
         if len(kept) == 3:
             raise InputError(f"there is not enough room on the disk for {path}.")
-        checkpoint.save(trainer, path)
+        trainer.save(path)
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", full)

@@ -15,7 +15,7 @@ from labeldp.audit.counts import Bound, Counts, Headline, Stated, counts_json
 from labeldp.audit.violins import LOWEST, Comparisons, StatedViolins, count_guesses
 from labeldp.errors import InputError
 from labeldp.files.atomic import explain, is_unfinished, place_file
-from labeldp.files.run import read_json
+from labeldp.files.run import RunFolder, read_json
 from labeldp.files.schema import decode
 from labeldp.files.summary import Start, StatedAudit
 from labeldp.mechanisms import Guarantee
@@ -203,7 +203,6 @@ def _text(value: float | None) -> str:
 # ----------------------------------------------------------------
 # An audit as a directory, so that a report can show it: the result, what violins are drawn of, and how it was made.
 
-FILE: Final = "audit.json"
 FORMAT: Final = "labeldp audit 1"
 _MOST_PLANTED = 10**12
 _MOST = 10**6  # bounds that may have stood at one place
@@ -273,11 +272,11 @@ class KeptAudit:
             replaced=self.replaced + self._takes_the_place_of(folder),
         )
         content = json.dumps(asdict(kept), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        place_file(folder / FILE, lambda file: file.write(content), private=self.owner_only is not None)
+        place_file(RunFolder(folder).audit, lambda file: file.write(content), private=self.owner_only is not None)
 
     def _takes_the_place_of(self, folder: Path) -> int:
         """How many other bounds stood here. The same audit again is the same bounds."""
-        if not (folder / FILE).exists():
+        if not RunFolder(folder).audit.exists():
             return 0
         try:
             before = KeptAudit.load(folder)
@@ -293,17 +292,18 @@ class KeptAudit:
     @classmethod
     def load(cls, folder: Path) -> KeptAudit:
         """As `save` wrote it."""
+        path = RunFolder(folder).audit
         try:
-            return decode(cls, read_json(folder / FILE))
+            return decode(cls, read_json(path))
         except InputError:
-            raise InputError(f"{folder / FILE} is missing, damaged, or of another version of labeldp.") from None
+            raise InputError(f"{path} is missing, damaged, or of another version of labeldp.") from None
 
 
 def check_place(folder: Path) -> None:
     """Before anything is computed: an audit can be kept here."""
     try:
         holds = [path for path in folder.iterdir() if not is_unfinished(path)] if folder.is_dir() else []
-        if folder.is_file() or (holds and folder / FILE not in holds):
+        if folder.is_file() or (holds and RunFolder(folder).audit not in holds):
             raise InputError(f"{folder} holds something else than an audit; choose another `out`.")
         there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     except OSError as error:

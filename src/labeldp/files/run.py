@@ -211,6 +211,16 @@ class RunFolder:
         pairs = ((self.canaries, self.predictions), (self.owner.canaries, self.student(1).predictions))
         return next((pair for pair in pairs if all(path.is_file() for path in pair)), None)
 
+    @property
+    def memorized(self) -> Path:
+        """What `reproduce` takes the paper's interval from: the model's confidences in wrong canaries, and these."""
+        return self.path / "memorized.npz"
+
+    @property
+    def audit(self) -> Path:
+        """Of `audit --out`: the audit, and nothing else is in its directory."""
+        return self.path / "audit.json"
+
     # PATE has a private part, and students.
 
     @property

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.result import FILE as AUDIT
 from labeldp.audit.result import KeptAudit
 from labeldp.audit.violins import LOWEST, Violins, canary_comparisons, count_guesses
 from labeldp.errors import InputError, LabelDPError
@@ -50,9 +49,9 @@ def read_run(folder: Path, *, owner: bool = False) -> Run:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {what}; name the directory of a run (--out of train, pate run, audit).")
-    if (folder / AUDIT).is_file():
-        return _kept(folder, owner)
     run = RunFolder(folder)
+    if run.audit.is_file():
+        return _kept(run, owner)
     summary = run.read_summary()
     match summary:
         case None:
@@ -357,22 +356,24 @@ def _pate_facts(summary: PateSummary, judges: Sequence[Release]) -> Facts:
 # ── audits: one that `labeldp audit --out` kept, `audit-repeat`'s games, `audit-heuristic`'s comparison ──
 
 
-def _kept(folder: Path, owner: bool) -> Run:
+def _kept(run: RunFolder, owner: bool) -> Run:
     """One audit, of a model, a release, or both."""
-    kept = KeptAudit.load(folder)
+    kept = KeptAudit.load(run.path)
     parts = kept.parts or (() if kept.release is None else (kept.release,))
     # If the model saw another release, this one's certificate is not of it.
     stranger = kept.trained_on is not None and kept.trained_on != kept.release
     behind = (*parts, kept.trained_on) if kept.trained_on is not None and stranger else parts
-    releases = _releases(RunFolder(folder), [kept.start], behind)
+    releases = _releases(run, [kept.start], behind)
     here = {release.checksum: release for release in releases}
     looked_at = join_releases([here[one] for one in parts]) if parts and all(one in here for one in parts) else None
     hidden = kept.owner_only is not None and not owner
     if looked_at is not None and kept.data_set != looked_at.data_set:
-        raise InputError(f"{folder} names another data set than its release: its {AUDIT} was altered.")
-    left_out = f"The audit in {folder.name} is left out: {kept.owner_only}. --owner shows it, on a page for the owner."
+        raise InputError(f"{run.path} names another data set than its release: its {run.audit.name} was altered.")
+    left_out = (
+        f"The audit in {run.path.name} is left out: {kept.owner_only}. --owner shows it, on a page for the owner."
+    )
     return Run(
-        name=folder.resolve().name,
+        name=run.path.resolve().name,
         kind="audit",
         data_set=kept.data_set,
         certificate=_beside(looked_at, kept) if looked_at is not None and not stranger else None,

@@ -45,15 +45,13 @@ from labeldp.reproduce.plan import (
 )
 from labeldp.reproduce.tables import alibi, keys, pate, stand_in
 
-MEMORIZED = "memorized.npz"
-
 
 def memorized(folder: Path, dataset: str, data: Path | None) -> dict[str, npt.NDArray[Any]] | None:
     """`confidences`, `true_label`, `canary_label` of a cell's wrong canaries, as `labeldp audit --method paper` takes them.
 
     Written once, beside the run. None where nothing was planted, or the data set's files are not here.
     """
-    path = folder / MEMORIZED
+    path = RunFolder(folder).memorized
     if not path.exists():
         planted = RunFolder(folder).planted()
         if planted is None:
@@ -130,9 +128,9 @@ def _drawer(cell: Cell, row: Row) -> Callable[[Results, Path], bool]:
     def draw(results: Results, file: Path) -> bool:
         from labeldp.audit.violins import memorization_figure, save_figure
 
-        if cell.name not in results or not (results[cell.name].folder / MEMORIZED).exists():
+        if cell.name not in results or not RunFolder(results[cell.name].folder).memorized.exists():
             return False
-        arrays = read(results[cell.name].folder / MEMORIZED)
+        arrays = read(RunFolder(results[cell.name].folder).memorized)
         title = f"{row.algorithm} ({row.title}, {row.level})"
         save_figure(
             memorization_figure(arrays["confidences"], arrays["true_label"], arrays["canary_label"], title=title), file
@@ -206,7 +204,7 @@ def _both(row: Row, seed: int, results: Results) -> tuple[Interval | None, Inter
     """The paper's interval from one training, and over the canaries of all the others, once all of them are there."""
 
     one, several = found([row.cells[seed]], results), found(row.apart[seed], results)
-    files = [result.folder / MEMORIZED for result in several]
+    files = [RunFolder(result.folder).memorized for result in several]
     whole = len(files) == len(row.apart[seed]) and all(file.exists() for file in files)
     return one[0].interval if one else None, Interval(**interval([read(file) for file in files])) if whole else None
 
