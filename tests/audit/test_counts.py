@@ -153,7 +153,7 @@ def test_no_such_confidence_or_delta(changes, delta):
     "change",
     [
         {"kind": "magic"}, {"correct": 101}, {"guesses": 501}, {"correct": -1}, {"correct": 50.0}, {"correct": True}, {"fixed": 1},
-        {"share": 0}, {"share": "1"}, {"share": math.nan}, {"candidates": 1}, {"canaries": 10**7}, {"extra": 1},
+        {"share": 0}, {"share": "1"}, {"share": math.nan}, {"candidates": 1}, {"canaries": 10**7},
     ],
 )  # fmt: skip
 def test_counts_from_elsewhere_are_counts_or_nothing(change):

@@ -178,8 +178,8 @@ def test_matplotlib_is_an_extra():
 @needs_matplotlib
 def test_pyplot_is_left_alone():
     out = python(
-        "import sys\nfrom labeldp.audit import figure\nassert 'matplotlib' not in sys.modules\n"
-        "figure.memorization_figure([[0.2, 0.5, 0.3]] * 20, [0] * 20, [1] * 20)\n"
+        "import sys\nfrom labeldp.audit import violins\nassert 'matplotlib' not in sys.modules\n"
+        "violins.memorization_figure([[0.2, 0.5, 0.3]] * 20, [0] * 20, [1] * 20)\n"
         "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules, 'torch' in sys.modules)"
     )
     assert out.split() == ["True", "False", "False"]

@@ -62,7 +62,7 @@ def test_two_parties(parties, cli):
     assert sorted(name for name in os.listdir(folder / "run") if name != ".lock") == [
         "config.json", "confusion.json", "metrics.jsonl", "model.safetensors", "starts.json", "summary.json", "trained.parquet",
     ]  # fmt: skip
-    assert json.loads((folder / "run" / "summary.json").read_text()) == summary
+    assert json.loads((folder / "run" / "summary.json").read_text()) == {"kind": "training", **summary}
 
     code, _, _ = cli(
         "predict", folder / "run", "--features", folder / "x.parquet", "--id", "uid", "--out", folder / "s.parquet"
