@@ -25,6 +25,7 @@ from labeldp import Ledger, PrivateLabels, SeededEntropy
 from labeldp.cli import main
 from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 from labeldp.mechanisms import PateAnswers, Selected
 from labeldp.mechanisms.repeats import Repeats
 from labeldp.mechanisms.selected import Trial
@@ -33,7 +34,6 @@ from labeldp.pate.run import Stages
 from labeldp.private import unheard
 from labeldp.report import svg
 from labeldp.training.fixmatch import FixMatchTrainer
-from labeldp.training.folder import RunFolder
 
 MINUTE, HOUR = 60.0, 3600.0
 NINE = 1_600_000_000.0 // 86400 * 86400 + 9 * HOUR  # of a day in 2020

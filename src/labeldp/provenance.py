@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shlex
@@ -56,14 +55,6 @@ def start(*, dated: bool = True) -> dict[str, Any]:
         "labeldp": labeldp.__version__,
         "machine": machine(),
     }
-
-
-def model_digest(folder: Path) -> str | None:
-    """Of a run's final model: tells apart what was trained from the same release."""
-    for name in ("selected.safetensors", "model.safetensors"):
-        if (folder / name).is_file():
-            return hashlib.blake2b((folder / name).read_bytes(), digest_size=16).hexdigest()
-    return None
 
 
 def machine() -> dict[str, Any]:

@@ -10,8 +10,16 @@ from scipy.optimize import linprog
 from scipy.sparse import lil_matrix
 from scipy.stats import beta, binom
 
-from labeldp.audit.binomial import Tail, clopper_pearson_high, clopper_pearson_low
-from labeldp.audit.bounds import chosen_alpha, one_run, one_run_exact, repeated_game, repeated_guess
+from labeldp.audit.bounds import (
+    Tail,
+    chosen_alpha,
+    clopper_pearson_high,
+    clopper_pearson_low,
+    one_run,
+    one_run_exact,
+    repeated_game,
+    repeated_guess,
+)
 from labeldp.errors import InputError
 
 METHODS = [one_run, one_run_exact]

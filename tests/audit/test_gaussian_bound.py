@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
 from labeldp.accounting.gaussian import gaussian_epsilon
-from labeldp.audit.gaussian_bound import gaussian_one_run
+from labeldp.audit.bounds import gaussian_one_run
 from labeldp.errors import InputError
 
 

@@ -5,10 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from labeldp.audit.bounds import one_run, one_run_exact
-from labeldp.audit.counts import GaussianCounts
-from labeldp.audit.gaussian_bound import gaussian_one_run
-from labeldp.audit.headline import Bound
+from labeldp.audit.bounds import gaussian_one_run, one_run, one_run_exact
+from labeldp.audit.counts import Bound, GaussianCounts
 from labeldp.audit.thresholds import Bonferroni, Split
 from labeldp.errors import InputError
 

@@ -74,7 +74,7 @@ def test_the_feature_owners_commands(run, folder):
 
 
 def promised(place):
-    from labeldp.training.folder import RunFolder
+    from labeldp.files.run import RunFolder
 
     return RunFolder(place).promise()
 

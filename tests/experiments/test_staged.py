@@ -263,8 +263,7 @@ def test_other_options_in_the_same_directory_are_refused(run):
 
 
 def test_rows_behind_the_prior_cannot_judge_either(run, tmp_path):
-    from labeldp.training.finished import evaluate
-    from labeldp.training.run import train
+    from labeldp.training.run import evaluate, train
 
     folder, _ = run
     one, two = (Release.load(folder / f"released-{n}.parquet") for n in (1, 2))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labeldp.files.run import RunFolder
 from labeldp.release.joint import join_releases
 from labeldp.release.release import Release
-from labeldp.report.build import Report
+from labeldp.report.page import Report
 from labeldp.report.view import View
-from labeldp.training.folder import RunFolder
 
 from .fields import Field, json_file, npy_file, npz_file, parquet_file, safetensors_file
 from .order import Claim, Claims
@@ -113,7 +113,7 @@ def reported(*folders: str, html: bool = False) -> Reader:
         for run, found in zip(report.runs, report.to_json()["runs"], strict=True):
             ledger = None if run.ledger is None else json.dumps(run.ledger["data_sets"])
             cap = View.of(run, 1).cap
-            promise = Claim("text", cap and cap["text"], account=cap is not None and "promised" in cap["when"])
+            promise = Claim("text", cap and cap.text, account=cap is not None and "promised" in cap.when)
             more = {"ledger": Claim("text", ledger), "promise": promise}
             claims |= {f"{run.name}: {name}": claim for name, claim in (run_claims(found) | more).items()}
         json.dumps(report.to_json(), allow_nan=False)

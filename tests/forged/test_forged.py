@@ -9,7 +9,7 @@ from labeldp.errors import FileFormatError
 from labeldp.mechanisms import Guarantee
 from labeldp.release.prior import PriorOrigin, with_origins
 from labeldp.release.release import Release
-from labeldp.report.build import Report
+from labeldp.report.page import Report
 
 from .fields import parquet_file
 from .forge import forged

@@ -10,6 +10,7 @@ import pytest
 import labeldp
 from labeldp import SecureEntropy, SeededEntropy, SubsetSelection
 from labeldp.errors import AlreadyReleasedError, InputError, RefusedError
+from labeldp.files.predictions import write_predictions
 from labeldp.files.tables import open_table
 from labeldp.mechanisms.candidates import most_likely
 from labeldp.release.classes import Classes
@@ -19,7 +20,6 @@ from labeldp.release.order import Order
 from labeldp.release.prior import GIVEN, PriorOrigin, PublicPrior
 from labeldp.release.rows import Part, Span
 from labeldp.release.source import TableSource
-from labeldp.training.scores import write_scores
 from tests.release.test_make import IDS, ROWS, Y, charges, source
 
 ABOUT = {
@@ -159,9 +159,9 @@ def test_ids_that_repeat():
 
 
 def test_files(tmp_path, ledger):
-    write_scores(tmp_path / "p.parquet", IDS, beliefs(), {**ABOUT, "named": True})
-    write_scores(tmp_path / "n.parquet", np.arange(ROWS), beliefs(), {**ABOUT, "named": False})
-    write_scores(tmp_path / "n.npy", np.arange(ROWS), beliefs())
+    write_predictions(tmp_path / "p.parquet", IDS, beliefs(), {**ABOUT, "named": True})
+    write_predictions(tmp_path / "n.parquet", np.arange(ROWS), beliefs(), {**ABOUT, "named": False})
+    write_predictions(tmp_path / "n.npy", np.arange(ROWS), beliefs())
     by_id = load(released(ledger, PublicPrior.read(tmp_path / "p.parquet"), selected=Part(1, 2)))
     assert by_id.header["public_prior"]["seed"] == 0
     for number, name in enumerate(("n.parquet", "n.npy")):

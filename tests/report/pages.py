@@ -3,7 +3,7 @@
 import re
 from html.parser import HTMLParser
 
-from labeldp.report.build import Report
+from labeldp.report.page import Report
 
 
 def page(*folders, **options):

@@ -9,7 +9,7 @@ import pytest
 import labeldp
 from labeldp.accounting.journal import Journal
 from labeldp.errors import InputError
-from labeldp.report.build import Report
+from labeldp.report.page import Report
 
 from .conftest import labeldp_commands
 from .pages import page, text
@@ -28,20 +28,30 @@ pytestmark = pytest.mark.xdist_group("runs")
         ("staged", lambda s: s["certificate"].update(epsilon=3.0), "another certificate"),
         ("staged", lambda s: s.update(releases=s["releases"][::-1]), "other releases than it names"),
         ("pate", lambda s: s["certificate"].update(epsilon=0.1), "another certificate"),
-        ("plain", lambda s: s.update(releases=["ab" * 32], certificate={**s["certificate"], "epsilon": -1}), "is none"),
+        (
+            "plain",
+            lambda s: s.update(releases=["ab" * 32], certificate={**s["certificate"], "epsilon": -1}),
+            "certificate cannot be",
+        ),
         (
             "plain",
             lambda s: s.update(releases=["ab" * 32], certificate={**s["certificate"], "epsilon": "1"}),
-            "is none",
+            "certificate.epsilon is not a finite number",
         ),
-        ("plain", lambda s: s.update(releases=["ab" * 32], certificate=[]), "is none"),
-        ("seeded", lambda s: s.update(certificate=None, insecure=None), "another certificate"),
-        ("plain", lambda s: s.update(trust=5), "no run's, or a damaged"),
-        ("plain", lambda s: s["audit"]["model"].update(abstained=None), "no run's, or a damaged"),
-        ("plain", lambda s: s.update(accuracy_test=float("nan")), "no run's, or a damaged"),
-        ("plain", lambda s: s["audit"]["model"].pop("epsilon_low"), "no run's, or a damaged"),
-        ("plain", lambda s: s["audit"]["model"].update(epsilon_low="much"), "no run's, or a damaged"),
-        ("plain", lambda s: s.update(releases=5), "no run's, or a damaged"),
+        ("plain", lambda s: s.update(releases=["ab" * 32], certificate=[]), "certificate is not a JSON object"),
+        ("seeded", lambda s: s.update(certificate=None, insecure=None), "certificate is not a JSON object"),
+        ("plain", lambda s: s.update(trust=5), "trust is not text"),
+        ("plain", lambda s: s["audit"]["model"].update(abstained=None), "audit.model.abstained is not a whole number"),
+        ("plain", lambda s: s.update(accuracy_test=float("nan")), "damaged"),
+        ("plain", lambda s: s["audit"]["model"].pop("epsilon_low"), "audit.model.epsilon_low is missing"),
+        (
+            "plain",
+            lambda s: s["audit"]["model"].update(epsilon_low="much"),
+            "audit.model.epsilon_low is not a finite number",
+        ),
+        ("plain", lambda s: s.update(releases=5), "releases is not a list"),
+        ("plain", lambda s: s.update(kind="games"), "no run's, or damaged"),
+        ("plain", lambda s: s.update(kind=["training"]), "kind is none of"),
     ],
 )
 def test_an_altered_summary_is_found_out(runs, tmp_path, name, change, message):
@@ -97,7 +107,7 @@ def test_pipes_and_odd_places_do_not_hang_or_crash(runs, tmp_path):
         (copy / name).unlink(missing_ok=True)
         os.mkfifo(copy / name)
     starts = json.loads((copy / "starts.json").read_text())
-    starts["starts"][0]["releases"] = ["/etc/passwd", "/dev/zero", "x" * 5000, 5, "a\0b", str(copy / "metrics.jsonl")]
+    starts["starts"][0]["releases"] = ["/etc/passwd", "/dev/zero", "x" * 5000, "a\0b", str(copy / "metrics.jsonl")]
     (copy / "starts.json").write_text(json.dumps(starts))
     assert "The claim" in text(page(copy))
     (copy / "confusion.json").write_text("[" * 100_000)
@@ -126,11 +136,12 @@ def test_texts_of_others_are_text(runs, tmp_path):
     [
         ("summary.json", "{", "damaged"),
         ("summary.json", "[]", "damaged"),
-        ("summary.json", "{}", "no run's, or a damaged"),
+        ("summary.json", "{}", "no run's, or damaged: certificate is missing"),
         ("summary.json", None, "not finished"),
         ("confusion.json", '{"shares": [[1]], "standard_errors": [[1]], "called": [1]}', "another number of classes"),
         ("starts.json", '{"starts": 3}', "damaged"),
-        ("probabilities.npy", "none", "damaged"),
+        ("starts.json", '{"starts": [{"command": null, "releases": [5]}]}', "releases.0. is not text"),
+        ("probabilities.npy", "none", "not a NumPy array"),
     ],
 )
 def test_damaged_runs(runs, tmp_path, name, content, message):

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from labeldp.report.build import Report
-from labeldp.report.reading import best_guess, up_to
+from labeldp.report.page import Report
+from labeldp.report.view import best_guess, up_to
 
 pytestmark = pytest.mark.xdist_group("runs")
 

@@ -7,6 +7,7 @@ import pytest
 
 from labeldp import SecureEntropy, SubsetSelection
 from labeldp.evaluation.confusion import estimate_confusion
+from labeldp.files.summary import StatedConfusion
 from labeldp.private import PrivateLabels
 from labeldp.report.view import _classes
 
@@ -24,16 +25,13 @@ def test_errors_of_precision_and_recall(epsilon, rows, right):
         observations = mechanism.observe_uncharged(PrivateLabels(truth[chosen], 5), SecureEntropy())
         found = estimate_confusion(mechanism, observations, said[chosen])
         called = (found.called / rows).tolist()
-        confusion = {
-            "shares": found.shares.tolist(),
-            "standard_errors": found.standard_errors.tolist(),
-            "called": called,
-        }
+        confusion = StatedConfusion(found.shares.tolist(), found.standard_errors.tolist(), called)
         for c, one in enumerate(_classes(SimpleNamespace(confusion=confusion, class_names=tuple("abcde")))):
             exact = {"right": (truth[said == c] == c).mean(), "found": (said[truth == c] == c).mean()}
             for name, value in exact.items():
-                if one[name] is not None:
+                known = getattr(one, name)
+                if known is not None:
                     shown[name] += 1
-                    off[name] += abs(min(1, max(0, one[name][0])) - value) > 2 * one[name][1]
+                    off[name] += abs(min(1, max(0, known[0])) - value) > 2 * known[1]
     assert shown["found"] > 100
     assert all(off[name] / shown[name] < 0.09 for name in off), (off, shown)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeldp import RandomizedResponse
-from labeldp.report.reading import best_guess, condition, up_to
+from labeldp.files.summary import Certificate
+from labeldp.report.view import best_guess, condition, up_to
 from labeldp.wording import downward, upward
 
 
@@ -64,5 +65,5 @@ def test_a_bound_in_percent_is_never_too_small(share):
 
 
 def test_a_delta_is_said():
-    assert condition({"epsilon": 1.0, "delta": 0.0}) == ""
-    assert "1e-05" in condition({"epsilon": 1.0, "delta": 1e-5})
+    assert condition(Certificate(1.0, 0.0)) == ""
+    assert "1e-05" in condition(Certificate(1.0, 1e-5))

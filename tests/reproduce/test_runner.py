@@ -66,7 +66,10 @@ def test_one_that_was_started_by_hand_is_taken_over(place, fake):
 def test_one_that_was_started_by_hand_must_be_the_same_training(place, other):
     given = cell("a", "--model", "mlp", "--epochs", "2", "--seed", "0")
     finished(place, given)
-    config = {"model": "mlp", "recipe": {"epochs": 2, "seed": 0}}
+    config = {
+        "release": "ab" * 32, "model": "mlp", "num_classes": 10, "label": None, "label_names": None, "feature_shape": [64],
+        "holdout": 0.1, "select": "last", "recipe": {"epochs": 2, "seed": 0},
+    }  # fmt: skip
     path = place.folder(given) / "config.json"
     name, value = other
     changed = config | {"model": value} if name == "model" else config | {"recipe": config["recipe"] | {name: value}}
@@ -79,7 +82,9 @@ def test_one_that_was_started_by_hand_must_be_the_same_training(place, other):
 
 def test_an_ensemble_that_was_started_by_hand_must_be_the_same(place):
     given = Cell("a", "digits", "pate-frozen", 1.0, 0, ("pate", "run", "--sigma1", "30", "--max-asked", "5"))
-    finished(place, given, mechanism={"parameters": {"sigma1": 29.5, "max_asked": 5}})
+    finished(
+        place, given, mechanism={"name": "pate", "num_classes": 10, "parameters": {"sigma1": 29.5, "max_asked": 5}}
+    )
     with pytest.raises(InputError, match="another sigma1\\)"):
         place.facts(given)
 

@@ -18,12 +18,11 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import NoPrivacy
 from labeldp.training import augment, fixmatch
 from labeldp.training import augment as operations
-from labeldp.training.finished import predict
 from labeldp.training.fixmatch import FixMatchTrainer, PseudoLabels
 from labeldp.training.job import Job
 from labeldp.training.loss import PosteriorLoss
 from labeldp.training.recipe import Recipe, cpu_fixmatch_recipe, default_recipe, fixmatch_recipe
-from labeldp.training.run import train
+from labeldp.training.run import predict, train
 from labeldp.training.trainer import Trainer
 
 CPU = torch.device("cpu")

@@ -16,10 +16,9 @@ from labeldp.data.features import Features, join, read_features
 from labeldp.data.images import folder_of_class
 from labeldp.errors import InputError
 from labeldp.estimators import LabelDPClassifier
-from labeldp.training.finished import evaluate, open_run, predict
 from labeldp.training.job import Job
 from labeldp.training.recipe import Recipe
-from labeldp.training.run import train
+from labeldp.training.run import evaluate, open_run, predict, train
 
 ROWS = 400
 NOISE = labeldp.RandomizedResponse.calibrated(epsilon=2.0, num_classes=3)
@@ -93,7 +92,7 @@ def test_one_training_at_a_time_in_a_directory(tmp_path):
     release.save(tmp_path / "r.parquet")
     np.save(tmp_path / "x.npy", features())
     holder = subprocess.Popen([sys.executable, "-c", (
-        "import sys, time; from pathlib import Path; from labeldp.training.folder import RunFolder\n"
+        "import sys, time; from pathlib import Path; from labeldp.files.run import RunFolder\n"
         "with RunFolder(Path(sys.argv[1])).locked(): print('held', flush=True); time.sleep(60)"
     ), str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)  # fmt: skip
     try:

@@ -14,9 +14,8 @@ import pytest
 
 import labeldp
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 from labeldp.release.classes import Classes
-from labeldp.training import checkpoint
-from labeldp.training.folder import RunFolder
 from labeldp.training.trainer import Trainer
 from tests.commands.releasing import release_file
 
@@ -63,7 +62,7 @@ def test_two_parties(parties, cli):
     assert sorted(name for name in os.listdir(folder / "run") if name != ".lock") == [
         "config.json", "confusion.json", "metrics.jsonl", "model.safetensors", "starts.json", "summary.json", "trained.parquet",
     ]  # fmt: skip
-    assert json.loads((folder / "run" / "summary.json").read_text()) == summary
+    assert json.loads((folder / "run" / "summary.json").read_text()) == {"kind": "training", **summary}
 
     code, _, _ = cli(
         "predict", folder / "run", "--features", folder / "x.parquet", "--id", "uid", "--out", folder / "s.parquet"
@@ -298,7 +297,7 @@ def test_an_epoch_whose_model_could_not_be_kept_is_noted_once(parties, cli, monk
         kept.append(path)
         if len(kept) == 3:
             raise InputError(f"there is not enough room on the disk for {path}.")
-        checkpoint.save(trainer, path)
+        trainer.save(path)
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "save", full)

@@ -27,12 +27,12 @@ FURTHER = (
     "release.prior.PublicPrior", "release.rows.Span", "release.rows.Part", "release.rows.Named", "release.joint.join_releases",
     "denoise.min_projection", "denoise.softmax", "denoise.argmax",
     "training.loss.SoftLabelLoss", "training.job.Job", "training.run.train", "experiments.staged.Staged", "training.crossfit.cross_fit",
-    "training.finished.predict", "training.finished.evaluate", "training.fixmatch.FixMatchTrainer",
+    "training.run.predict", "training.run.evaluate", "training.fixmatch.FixMatchTrainer",
     "selection.drafts.PrivateSelection",
     "models.build", "data.features.read_features", "data.features.join",
     "audit.plant.plant_file",
     "pate.linear.teacher_votes", "pate.teachers.vote", "pate.answers.release_answers", "pate.account.account",
-    "report.build.Report", "report.acting.acting",
+    "report.page.Report", "report.view.acting",
     "reproduce.names.plan", "reproduce.cells.Place", "reproduce.runner.Runner", "reproduce.page.collect",
 )  # fmt: skip
 SECTIONS = {

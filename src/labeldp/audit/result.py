@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
-from labeldp.audit.counts import Counts, counts_json
-from labeldp.audit.guesses import Comparisons
-from labeldp.audit.headline import Bound, Headline, Stated
+from labeldp import provenance
+from labeldp.audit.counts import Bound, Counts, Headline, Stated, counts_json
+from labeldp.audit.violins import LOWEST, Comparisons, StatedViolins, count_guesses
+from labeldp.errors import InputError
+from labeldp.files.atomic import explain, is_unfinished, place_file
+from labeldp.files.run import RunFolder, read_json
+from labeldp.files.schema import decode
+from labeldp.files.summary import Start, StatedAudit
 from labeldp.mechanisms import Guarantee
+from labeldp.release.release import Release
 from labeldp.wording import downward, upward
 
 THROUGH_THIS = (
@@ -158,7 +166,7 @@ class AuditResult:
 
     def plot(self, path: str | Path) -> None:
         """Right and wrong guesses by how confident the model was (Figure 1 of the paper), as SVG or PNG."""
-        from labeldp.audit.figure import save_figure, violins
+        from labeldp.audit.violins import save_figure, violins
         from labeldp.errors import InputError
 
         if self.compared is None:
@@ -185,3 +193,115 @@ def _finite(value: float | None) -> float | None:
 
 def _text(value: float | None) -> str:
     return "∞" if value is None or math.isinf(value) else f"{value:.4g}"
+
+
+# ----------------------------------------------------------------
+# An audit as a directory, so that a report can show it: the result, what violins are drawn of, and how it was made.
+
+FORMAT: Final = "labeldp audit 1"
+_MOST_PLANTED = 10**12
+_MOST = 10**6  # bounds that may have stood at one place
+OWNER_ONLY = "it depends on true labels that nobody has paid for"
+
+
+@dataclass(frozen=True)
+class KeptAudit:
+    """What was measured, of which release, and whether only the owner may see it."""
+
+    audit: StatedAudit
+    violins: StatedViolins | None
+    owner_only: str | None
+    release: str | None  # checksums: of the release that was looked at, and of the one that the model was trained on
+    trained_on: str | None
+    model: str | None  # a digest, where the predictions say of which model they are
+    planted: int | None  # how many of the canaries are in the release
+    data_set: str | None
+    start: Start
+    parts: tuple[str, ...] = ()  # the releases that were looked at as one, where there were several
+    replaced: int = 0  # bounds of other audits that stood here before: they share the doubt with these
+    format: Literal["labeldp audit 1"] = FORMAT
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.replaced <= _MOST or not 0 <= (self.planted or 0) <= _MOST_PLANTED:
+            raise InputError("no audit has replaced so many, or so many canaries.")
+        if self.owner_only is None and self.audit.method == "paper":
+            raise InputError("the paper's attack looks at true labels, so it is the owner's.")
+
+    @classmethod
+    def of(
+        cls,
+        result: AuditResult,
+        release: Release | None,
+        trained_on: str | None,
+        *,
+        model: str | None = None,
+        planted: int | None = None,
+        knows_truth: bool,
+    ) -> KeptAudit:
+        """Of a finished audit; `knows_truth` if its canaries, its method or its reference looked at true labels."""
+        dated = release is not None and release.mechanism.trust == "local"  # as runs note it
+        start = decode(Start, provenance.start(dated=dated))
+        return cls(
+            decode(StatedAudit, result.to_json()),
+            count_guesses(result.compared(), LOWEST).stated() if result.compared is not None else None,
+            OWNER_ONLY if knows_truth else None,
+            release.checksum if release is not None else None,
+            trained_on,
+            model,
+            planted,
+            release.data_set if release is not None else None,
+            replace(start, releases=tuple(map(str, release.paths)) if release is not None else ()),
+            release.checksums if release is not None else (),
+        )
+
+    def save(self, folder: Path) -> None:
+        """As folder/audit.json; an earlier audit there is replaced, and counted. Anything else is left alone."""
+        check_place(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            raise InputError(f"{folder} cannot be made a directory (`out`).") from None
+        kept = replace(
+            self,
+            start=replace(self.start, releases=tuple(os.path.relpath(path, folder) for path in self.start.releases)),
+            replaced=self.replaced + self._takes_the_place_of(folder),
+        )
+        content = json.dumps(asdict(kept), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        place_file(RunFolder(folder).audit, lambda file: file.write(content), private=self.owner_only is not None)
+
+    def _takes_the_place_of(self, folder: Path) -> int:
+        """How many other bounds stood here. The same audit again is the same bounds."""
+        if not RunFolder(folder).audit.exists():
+            return 0
+        try:
+            before = KeptAudit.load(folder)
+        except InputError:
+            return 1  # damaged, but it was one
+        return before.replaced + (before.bounds if before.audit != self.audit else 0)
+
+    @property
+    def bounds(self) -> int:
+        """How many lower bounds on ε it states; the paper's interval is none."""
+        return 0 if self.audit.method == "paper" else max(1, len(self.audit.looks))
+
+    @classmethod
+    def load(cls, folder: Path) -> KeptAudit:
+        """As `save` wrote it."""
+        path = RunFolder(folder).audit
+        try:
+            return decode(cls, read_json(path))
+        except InputError:
+            raise InputError(f"{path} is missing, damaged, or of another version of labeldp.") from None
+
+
+def check_place(folder: Path) -> None:
+    """Before anything is computed: an audit can be kept here."""
+    try:
+        holds = [path for path in folder.iterdir() if not is_unfinished(path)] if folder.is_dir() else []
+        if folder.is_file() or (holds and RunFolder(folder).audit not in holds):
+            raise InputError(f"{folder} holds something else than an audit; choose another `out`.")
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    except OSError as error:
+        raise explain(folder, error) from None
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"nothing can be written to {there}, so {folder} cannot be made a directory (`out`).")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,12 +10,13 @@ from labeldp.commands.option import BOUND, DATA, Argument, Option, Options
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import FEATURES, IdOption
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 
 if TYPE_CHECKING:
     from labeldp.audit.attack import Attack
     from labeldp.audit.canaries import Canaries
+    from labeldp.audit.places import PlacedPredictions
     from labeldp.audit.result import AuditResult
-    from labeldp.audit.scores import Scores
     from labeldp.release import Release
 
 USUAL_CONFIDENCE = 0.95
@@ -51,7 +51,7 @@ def audit(options: AuditOptions, progress: Progress = SILENT) -> AuditResult:
 
     Example: labeldp audit scores.parquet --canaries canaries.npz --release released.parquet
     """
-    from labeldp.audit.kept import KeptAudit, check_place
+    from labeldp.audit.result import KeptAudit, check_place
 
     if options.out is not None:
         check_place(options.out)
@@ -76,7 +76,7 @@ class _Looked:
     scores: Path | None
     canaries: Path | None
     releases: tuple[Path, ...]
-    run: Path | None = None
+    run: RunFolder | None = None
 
     @classmethod
     def at(cls, options: AuditOptions) -> _Looked:
@@ -88,23 +88,17 @@ class _Looked:
                 "the directory of an `experiment` with canaries holds its own canaries and release; leave out `canaries` and `release`. "
                 "For labels of your own, name the probabilities that `predict` wrote."
             )
-        stages = sorted(folder.glob("released-*.parquet"), key=lambda path: (len(path.name), path.name))
-        releases = tuple(stages) or (folder / "released.parquet",)
-        scores, canaries = folder / "probabilities.npy", folder / "canaries.npz"
-        missing = [path.name for path in (scores, canaries, *releases) if not path.exists()]
+        run = RunFolder(folder)
+        missing = [path.name for path in (run.predictions, run.canaries, *run.releases()) if not path.exists()]
         if missing:
             raise InputError(f"{folder} is no run of `labeldp experiment --canaries`: it has no {missing[0]}.")
-        return cls(options, scores, canaries, releases, folder)
+        return cls(options, run.predictions, run.canaries, run.releases(), run)
 
-    def trained_on(self, scores: Scores) -> str | None:
+    def trained_on(self, scores: PlacedPredictions) -> str | None:
         """The release that the model was trained on, by its checksum."""
         if self.run is None:
             return scores.release
-        try:
-            said = json.loads((self.run / "config.json").read_text(encoding="utf-8"))["release"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return said if isinstance(said, str) else None
+        return self.run.read_config().release
 
 
 @dataclass(frozen=True)
@@ -125,7 +119,8 @@ def _paper(looked: _Looked) -> _Found:
 
     from labeldp.audit.canaries import Canaries
     from labeldp.audit.measure import audit_paper
-    from labeldp.audit.scores import checked_probabilities, read_scores
+    from labeldp.audit.places import read_placed
+    from labeldp.files.predictions import checked_probabilities
 
     options, path, logits = looked.options, looked.scores, looked.options.logits
     others = (options.release, options.reference, options.features, options.delta)
@@ -142,7 +137,7 @@ def _paper(looked: _Looked) -> _Found:
             raise InputError(
                 "the paper's method compares with true labels: plant its way, `labeldp canaries plant --wrong-only`."
             )
-        scores = read_scores(path, canaries, logits=logits)
+        scores = read_placed(path, canaries, logits=logits)
         return _Found(audit_paper(scores.values[scores.places], canaries.true, canaries.planted))
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -160,9 +155,7 @@ def _bounded(looked: _Looked) -> _Found:
     """A lower bound that assumes nothing but the fair draw, or by the curve of Gaussian noise."""
     from labeldp.audit.canaries import Canaries
     from labeldp.audit.measure import audit as measured
-    from labeldp.audit.places import in_release
-    from labeldp.audit.scores import read_scores
-    from labeldp.provenance import model_digest
+    from labeldp.audit.places import in_release, read_placed
     from labeldp.release import Release
     from labeldp.release.joint import join_releases
 
@@ -178,7 +171,7 @@ def _bounded(looked: _Looked) -> _Found:
         alone = measured(None, canaries, release=release, **asked)
         return _Found(alone, release, knows_truth=canaries.true is not None, planted=in_release(release, canaries))
     _check_calibration(options)
-    scores = read_scores(looked.scores, canaries, logits=options.logits)
+    scores = read_placed(looked.scores, canaries, logits=options.logits)
     attacks, private_reference, notes = _attacks(options, scores, canaries)
     trained_on = looked.trained_on(scores)
     if looked.run is not None and release is not None and release.header["ids"] is not None:
@@ -188,7 +181,7 @@ def _bounded(looked: _Looked) -> _Found:
         scores.values, canaries, places=scores.places, release=release, attacks=attacks, from_release=same, **asked
     )
     result = replace(result, warnings=(*result.warnings, *notes))
-    model = scores.model if looked.run is None else model_digest(looked.run)
+    model = scores.model if looked.run is None else looked.run.digest()
     known = canaries.true is not None or private_reference
     return _Found(result, release, trained_on, model, known, in_release(release, canaries))
 
@@ -200,17 +193,19 @@ def _check_calibration(options: AuditOptions) -> None:
         raise InputError("`id_column` is the id column of `features`.")
 
 
-def _attacks(options: AuditOptions, scores: Scores, canaries: Canaries) -> tuple[list[Attack], bool, tuple[str, ...]]:
+def _attacks(
+    options: AuditOptions, scores: PlacedPredictions, canaries: Canaries
+) -> tuple[list[Attack], bool, tuple[str, ...]]:
     """Whoever looks at the model; whether a reference may have seen private labels; and what is taken on its file's word."""
     from labeldp.audit.attack import CalibratedAttack, ModelAttack, NeighbourAttack
-    from labeldp.audit.scores import read_scores
+    from labeldp.audit.places import read_placed
     from labeldp.data.features import read_features
 
     attacks: list[Attack] = [ModelAttack(scores.values)]
     private = False
     notes: tuple[str, ...] = ()
     if options.reference is not None:
-        other = read_scores(options.reference, canaries, logits=options.logits)
+        other = read_placed(options.reference, canaries, logits=options.logits)
         private = (
             other.release is None and not options.reference_is_public
         )  # nothing says that it saw released labels only

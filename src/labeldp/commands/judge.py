@@ -21,10 +21,11 @@ from labeldp.commands.shared import (
 )
 from labeldp.commands.values import MODELS
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 
 if TYPE_CHECKING:
     from labeldp.evaluation.accuracy import AccuracyEstimate
-    from labeldp.training.scores import Part
+    from labeldp.files.predictions import Part
 
 NOT_TRAINED_ON = "that the model saw none of these rows' labels, as its run directory says"
 
@@ -62,24 +63,23 @@ class EvaluateOptions(JudgeOptions):
 def predict(options: PredictOptions, progress: Progress = SILENT) -> dict[str, Any]:
     """Write a trained model's class probabilities for new rows."""
     from labeldp.data.features import read_parts
-    from labeldp.training.finished import predictor
-    from labeldp.training.folder import RunFolder
+    from labeldp.files.predictions import write_parts
     from labeldp.training.machine import Machine
-    from labeldp.training.scores import write_parts
+    from labeldp.training.run import predictor
 
     out, features = options.out, options.features
     if out.suffix not in (".npy", ".parquet"):
         raise InputError(f"probabilities are written as Parquet or .npy; name `out` so, not {out.name}.")
-    config = RunFolder(options.folder).trained_as()
-    names = config["label_names"] or [str(number) for number in range(config["num_classes"])]
-    promise, named = RunFolder(options.folder).promise(), options.id_column is not None or features.is_dir()
+    run = RunFolder(options.folder)
+    config, promise = run.read_config(), run.promise()
+    names, named = list(config.class_names), options.id_column is not None or features.is_dir()
 
     def scored() -> Iterator[Part]:
         probabilities = None
         for part in read_parts(features, options.id_column, options.image_size):
-            part.refuse_label(config["label"], names)
+            part.refuse_label(config.label, names)
             probabilities = probabilities or predictor(options.folder, Machine(options.device), options.model)
-            yield part.ids, probabilities(part.ordered(config.get("columns", ())))
+            yield part.ids, probabilities(part.ordered(config.columns))
 
     with progress.doing("predicting"):
         rows = write_parts(out, scored(), {**promise, "named": named, "classes": names})
@@ -106,13 +106,12 @@ def evaluate(options: EvaluateOptions, progress: Progress = SILENT) -> Evaluated
     """Estimate a model's accuracy from released labels: no clean label needed. Rows that were trained on are refused."""
     from labeldp.data.features import join, read_features
     from labeldp.release import Release
-    from labeldp.training.finished import evaluate as judged
-    from labeldp.training.folder import RunFolder
     from labeldp.training.machine import Machine
+    from labeldp.training.run import evaluate as judged
 
     release = Release.load(options.release)
     read = read_features(options.features, options.id_column, options.image_size)
-    read = replace(read, values=read.ordered(RunFolder(options.folder).trained_as().get("columns", ())))
+    read = replace(read, values=read.ordered(RunFolder(options.folder).read_config().columns))
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")
         estimate = judged(

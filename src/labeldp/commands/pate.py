@@ -31,6 +31,7 @@ from labeldp.commands.shared import (
 )
 from labeldp.commands.values import MODELS, PATE_PRESETS
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 
 if TYPE_CHECKING:
     from labeldp.pate.account import Account as Accounted
@@ -304,7 +305,7 @@ def pate_features(options: PateFeaturesOptions, progress: Progress = SILENT) -> 
 
     with progress.doing("features"):
         read = read_features(options.images, None, options.image_size)
-        found = FrozenFeatures.load(options.out / "features").transform(read.values)
+        found = FrozenFeatures.load(RunFolder(options.out).features.path).transform(read.values)
     place_file(options.to, lambda file: np.save(file, found))
     return {"out": str(options.to), "rows": len(found), "features": found.shape[1]}
 

@@ -11,7 +11,7 @@ from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import LEDGER
 
 if TYPE_CHECKING:
-    from labeldp.report.build import Report
+    from labeldp.report.page import Report
 
 
 # fmt: off
@@ -45,7 +45,7 @@ def report(options: ReportOptions, progress: Progress = SILENT) -> Reported:
 
     Example: labeldp report run/ audit/ --ledger labels.ledger --out report.html
     """
-    from labeldp.report.build import Report
+    from labeldp.report.page import Report
 
     made = Report.of(list(options.runs), releases=options.release, ledger=options.ledger, owner=options.owner)
     size = made.save(options.out)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from labeldp.commands.progress import Progress
 from labeldp.commands.shared import ClassesGiven, declared_classes
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder, read_as, read_json
+from labeldp.files.summary import TeachersConfig
 
 if TYPE_CHECKING:
     from labeldp.accounting.ledger import Ledger
@@ -61,13 +63,12 @@ def stages_of(out: Path, origin: Origin, holdout: float, contrastive: int, shown
         shown.line(f"contrastive epoch {epoch}: loss {loss:.4f}")
         shown.show("features", epoch, contrastive, "epochs")
 
-    return Stages(out, origin.read(out / "owner"), holdout, contrastive, learned)
+    return Stages(out, origin.read(RunFolder(out).owner.path), holdout, contrastive, learned)
 
 
 def begin(stages: Stages, origin: Origin) -> None:
     """The directory and its private part, once every option is understood."""
     from labeldp.pate.material import keep
-    from labeldp.training.folder import RunFolder
 
     RunFolder(stages.owner).make(private=True)
     origin.save(stages.owner)
@@ -79,17 +80,16 @@ def voted_run(out: Path) -> tuple[Stages, Origin, dict[str, Any]]:
     from labeldp.pate.material import Origin
     from labeldp.pate.run import Stages
     from labeldp.pate.teachers import check_same_labels
-    from labeldp.training.folder import RunFolder
 
-    owner = out / "owner"
-    origin = Origin.load(owner)
-    config = RunFolder(owner).config()
-    material = origin.read(owner)
-    check_same_labels(RunFolder(owner), material.digest)
-    holdout = 1 - config["rows"] / len(material.labels)
-    learned = out / "features" / "config.json"
-    contrastive = RunFolder(learned.parent).config().get("contrastive", 0) if learned.exists() else 0
-    return Stages(out, material, holdout, contrastive), origin, config["teachers"]
+    run = RunFolder(out)
+    origin = Origin.load(run.owner.path)
+    config = read_as(TeachersConfig, run.owner.config)
+    material = origin.read(run.owner.path)
+    check_same_labels(run.owner, material.digest)
+    holdout = 1 - config.rows / len(material.labels)
+    learned = run.features.config
+    contrastive = read_json(learned).get("contrastive", 0) if learned.exists() else 0
+    return Stages(out, material, holdout, contrastive), origin, config.teachers
 
 
 def _given(options: Any, *names: str) -> list[Any]:
@@ -262,15 +262,14 @@ def released(options: AnswerOptions, stages: Stages, mechanism: PateAnswers, pap
 def answers_json(stages: Stages, made: Made) -> dict[str, Any]:
     """What was released, and what it cost."""
     from labeldp.mechanisms import PateAnswers
-    from labeldp.pate.run import ANSWERS
     from labeldp.release import Release
     from labeldp.release.release import certificate_json
 
-    answers = Release.load(stages.folder / ANSWERS)
+    answers = Release.load(stages.run.answers)
     assert isinstance(answers.mechanism, PateAnswers)
     asked, answered = answers.mechanism.counts(answers.observations)
     return {
-        "out": str(stages.folder / ANSWERS), "asked": asked, "answered": answered, "basis": "caps", "trust": "central",
+        "out": str(stages.run.answers), "asked": asked, "answered": answered, "basis": "caps", "trust": "central",
         "certificate": certificate_json(answers.mechanism, answers.insecure), "mechanism": answers.mechanism.to_json(),
         "charged": made.charged_now, "made": made.record.made, "insecure": answers.insecure,
     }  # fmt: skip

@@ -24,6 +24,7 @@ from labeldp.commands.shared import (
 )
 from labeldp.commands.values import DENOISERS, DTYPES
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 
 if TYPE_CHECKING:
     from labeldp.release import Release
@@ -110,7 +111,7 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
 
 def was_finished(out: Path) -> dict[str, str]:
     """What is to be said of a run that was finished before, perhaps by somebody else."""
-    return {"given": _FOUND_BEFORE} if (out / "summary.json").exists() else {}
+    return {"given": _FOUND_BEFORE} if RunFolder(out).summary.exists() else {}
 
 
 def check_training(options: TrainingOptions, *epochs: int | None) -> None:
@@ -196,7 +197,7 @@ def listener(options: TrainingOptions, shown: Progress, world: World) -> Callabl
     """Who is told of each epoch: whoever watches, and TensorBoard."""
     if not (options.tensorboard and world.first):
         return shown.epoch
-    from labeldp.training.tensorboard import tensorboard
+    from labeldp.training.run import tensorboard
 
     note = tensorboard(options.out)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,8 @@ from labeldp.audit.measure import audit
 from labeldp.data.bundled import Bundled, load
 from labeldp.entropy import SecureEntropy, noise
 from labeldp.errors import InputError
-from labeldp.files.atomic import place_file
+from labeldp.files.predictions import read_predictions, write_predictions
+from labeldp.files.run import RunFolder
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.private import PrivateLabels
@@ -27,12 +27,9 @@ from labeldp.release.classes import Classes
 from labeldp.release.make import make_release
 from labeldp.release.order import Order
 from labeldp.release.source import ArraySource
-from labeldp.training.finished import open_run
-from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, Rows
 from labeldp.training.machine import ALONE, World
-
-SECRET, LEDGER, RELEASED, PROBABILITIES = "canaries.npz", "labels.ledger", "released.parquet", "probabilities.npy"
+from labeldp.training.run import open_run
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class CanaryPlan:
 
     def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
         """Canaries for these labels, drawn once: they are kept in the run directory, and found there when the run is resumed."""
-        secret = run / SECRET
+        secret = RunFolder(run).canaries
         trained = self.trained_on(len(labels))
         if not 1 <= self.count <= len(trained):
             raise InputError(
@@ -53,7 +50,7 @@ class CanaryPlan:
             )
         if secret.exists():
             canaries = Canaries.load(secret)
-        elif (run / LEDGER).exists():
+        elif RunFolder(run).ledger.exists():
             raise InputError(
                 f"{run} holds a run without canaries, and its labels are released already; choose another `out`."
             )
@@ -82,8 +79,9 @@ class DrawnCanaries:
 
     def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
         """The canaries, which are kept in the run directory too."""
-        if not (run / SECRET).exists():
-            self.canaries.save(run / SECRET)
+        secret = RunFolder(run).canaries
+        if not secret.exists():
+            self.canaries.save(secret)
         return self.canaries
 
 
@@ -101,10 +99,10 @@ def released(
     """
     bundle = load(dataset, data)
     chosen = chosen_mechanism(mechanism, epsilon, bundle.labels.num_classes, delta)
-    file = run / RELEASED
+    file, ledger = RunFolder(run).released, RunFolder(run).ledger
     if world.first:
         source = owners_source(bundle, run, canaries)
-        make_release(Order(source, chosen, dataset), ledger=Ledger(run / LEDGER), entropy=noise(seed), out=file)
+        make_release(Order(source, chosen, dataset), ledger=Ledger(ledger), entropy=noise(seed), out=file)
     return shared_release(file, world), bundle.features, (bundle.test_features, bundle.test_labels)
 
 
@@ -129,7 +127,7 @@ def owners_source(
     A ledger of one run has no other rows to confuse them with: they go by number, also where the number serves as id.
     """
     RunFolder(run).make()
-    if canaries is None and (run / SECRET).exists():
+    if canaries is None and RunFolder(run).canaries.exists():
         raise InputError(f"{run} holds a run with canaries: say `canaries` as before, or choose another `out`.")
     found = None if canaries is None else canaries.kept(run, bundle.labels, bundle.name)
     labels = bundle.labels if found is None else found.plant(bundle.labels)
@@ -158,24 +156,26 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
 
     The probabilities of all rows are kept, so that `labeldp audit` can look again, or draw.
     """
-    canaries = Canaries.load(folder / SECRET)
+    run = RunFolder(folder)
+    canaries = Canaries.load(run.canaries)
     if job.release.header["ids"] is not None:  # in an experiment, row numbers serve as ids
         canaries = replace(canaries, ids=canaries.rows)
     probabilities = kept_probabilities(folder, job)
-    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    summary = run.summed_up()
+    assert summary is not None
     found = audit(probabilities, canaries, release=job.release, from_release=True)
     summary["audit"] = {attack: result.to_json() for attack, result in found.each().items()}
-    RunFolder(folder).write("summary.json", summary)
+    run.write_summary("training", summary)
     return summary
 
 
 def kept_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
     """The finished model's probabilities for all rows, written once."""
-    path = folder / PROBABILITIES
+    path = RunFolder(folder).predictions
     if not path.exists():
         trainer, _ = open_run(folder, job.machine, job.model)
         probabilities = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(job.features)))
         if job.release.header["ids"] is not None:
             probabilities = probabilities[np.argsort(job.release.ids)]  # from the release's order to the data set's
-        place_file(path, lambda file: np.save(file, probabilities))
-    return np.asarray(np.load(path, allow_pickle=False), dtype=np.float32)
+        write_predictions(path, np.arange(len(probabilities)), probabilities)
+    return np.asarray(read_predictions(path).values, dtype=np.float32)

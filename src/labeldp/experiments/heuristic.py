@@ -23,8 +23,8 @@ from labeldp.audit.result import AuditResult
 from labeldp.data.bundled import load
 from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
-from labeldp.experiments.experiment import SECRET, DrawnCanaries, kept_probabilities, released
-from labeldp.training.folder import RunFolder
+from labeldp.experiments.experiment import DrawnCanaries, kept_probabilities, released
+from labeldp.files.run import RunFolder
 from labeldp.training.job import Job, holding_out
 from labeldp.training.recipe import changed, default_recipe
 from labeldp.training.run import train
@@ -96,7 +96,7 @@ def compare(
     with run.locked():
         run.match({"check": asdict(check)})
         run.note_start()
-        canaries = _canaries(check, folder / SECRET)
+        canaries = _canaries(check, run.canaries)
         parts = [_part(canaries, check, k) for k in range(check.plantings)]
         jobs = [(check, folder, k) for k in (None, *range(check.plantings))]
         done: list[tuple[Floats, float]] = []
@@ -107,7 +107,7 @@ def compare(
         result = Comparison(
             _interval(said[:1], [canaries]), _interval(said[1:], parts), accuracies[0], tuple(accuracies[1:])
         )
-        run.write("summary.json", result.to_json())
+        run.write_summary("heuristic", result.to_json())
     return result
 
 
@@ -151,8 +151,8 @@ def _trained(job: _Job) -> tuple[Floats, float]:
     A worker reads the canaries from the owner's file: they know true labels, and are not sent.
     """
     check, whole, k = job
-    canaries = _part(Canaries.load(whole / SECRET), check, k)
-    folder = whole / ("together" if k is None else f"apart-{k}")
+    canaries = _part(Canaries.load(RunFolder(whole).canaries), check, k)
+    folder = RunFolder(whole).planting(k).path
     torch.set_num_threads(1)
     data = Path(check.data) if check.data is not None else None
     release, features, test = released(

@@ -23,15 +23,16 @@ import torch
 
 from labeldp import models
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.counts import GameCounts
-from labeldp.audit.headline import CONFIDENCE, Bound
+from labeldp.audit.counts import CONFIDENCE, Bound, GameCounts
 from labeldp.audit.result import AuditResult
 from labeldp.data.bundled import Bundled, load
 from labeldp.entropy import SecureEntropy, below
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder, read_as
+from labeldp.files.schema import SchemaError, decode
+from labeldp.files.summary import GamesConfig
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy, RowMechanism
 from labeldp.mechanisms.plan import calibrate, recommend
-from labeldp.training.folder import RunFolder
 from labeldp.training.machine import Machine
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
@@ -68,6 +69,19 @@ class Game:
         return calibrate(self.mechanism, epsilon=self.epsilon, num_classes=num_classes, delta=self.delta)
 
 
+@dataclass(frozen=True)
+class Played:
+    """One training: how the coin fell, and which label each attacker's score is for, the second where it is positive."""
+
+    coin: int
+    model: float
+    release: float
+
+    def __post_init__(self) -> None:
+        if self.coin not in (0, 1):
+            raise InputError("a coin has two sides.")
+
+
 def repeat(
     game: Game, folder: Path, trainings: int, *, processes: int = 2, confidence: float = CONFIDENCE,
     progress: Callable[[int, int], None] = lambda done, of: None,
@@ -94,18 +108,17 @@ def repeat(
         _keep_to(run, trainings)
         run.match({"game": json.loads(json.dumps(asdict(game))), "trainings": trainings})
         run.note_start()
-        path = folder / "games.jsonl"
-        played = _played(path)
+        played = _played(run.games)
         for line in _games(game, trainings - len(played), processes):
-            run.add(line, path.name)
+            run.add(asdict(line), run.games)
             played.append(line)
             progress(len(played), trainings)
         result = _result(played[:trainings], mechanism, confidence)
-        run.write("summary.json", result.to_json())
+        run.write_summary("games", result.to_json())
     return result
 
 
-def _games(game: Game, count: int, processes: int) -> Iterator[dict[str, Any]]:
+def _games(game: Game, count: int, processes: int) -> Iterator[Played]:
     if count <= 0:
         return
     if processes <= 1:
@@ -115,7 +128,7 @@ def _games(game: Game, count: int, processes: int) -> Iterator[dict[str, Any]]:
         yield from pool.map(play, [game] * count, chunksize=4)
 
 
-def play(game: Game) -> dict[str, Any]:
+def play(game: Game) -> Played:
     """One training: toss the coin, label the row, draw the release, train, look."""
     torch.set_num_threads(1)
     bundle = _bundle(game.dataset, game.data)
@@ -138,11 +151,7 @@ def play(game: Game) -> dict[str, Any]:
     said = np.log(np.maximum(trainer.probabilities(features[game.row : game.row + 1])[0].astype(np.float64), 1e-30))
     evidence = np.maximum(mechanism.evidence(observations[game.row : game.row + 1])[0].astype(np.float64), -1e30)
     first, second = game.labels
-    return {
-        "coin": coin,
-        "model": float(said[second] - said[first]),
-        "release": float(evidence[second] - evidence[first]),
-    }
+    return Played(coin, float(said[second] - said[first]), float(evidence[second] - evidence[first]))
 
 
 @lru_cache(maxsize=1)
@@ -152,35 +161,31 @@ def _bundle(dataset: str, data: str | None) -> Bundled:
 
 def _keep_to(run: RunFolder, trainings: int) -> None:
     """The number of games was fixed when the first was played."""
-    if (run.path / "config.json").exists() and (begun := run.config().get("trainings")) != trainings:
-        what = f"for {begun:,} trainings" if isinstance(begun, int) else "without a number of trainings"
+    if run.config.exists() and (begun := read_as(GamesConfig, run.config).trainings) != trainings:
+        what = "without a number of trainings" if begun is None else f"for {begun:,} trainings"
         raise InputError(
             f"the games in {run.path} were begun {what}, which is fixed: who looks and plays on until the bound suits proves nothing. "
             f"Choose another `out` for {trainings:,} trainings."
         )
 
 
-def _played(path: Path) -> list[dict[str, Any]]:
+def _played(path: Path) -> list[Played]:
     games = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
             game = json.loads(line)
         except ValueError:
             continue  # cut short by a kill
-        if not _is_game(game):
-            raise InputError(f"{path} has a line that is no game: it was altered. Choose another `out`.")
-        games.append(game)
+        try:
+            games.append(decode(Played, game))
+        except SchemaError as error:
+            raise InputError(
+                f"{path} has a line that is no game ({error}): it was altered. Choose another `out`."
+            ) from None
     return games
 
 
-def _is_game(line: Any) -> bool:
-    """A coin, and what each attack saw."""
-    if not isinstance(line, dict) or set(line) != {"coin", *ATTACKS} or line["coin"] not in (0, 1):
-        return False
-    return all(isinstance(line[attack], (int, float)) and math.isfinite(line[attack]) for attack in ATTACKS)
-
-
-def _result(games: list[dict[str, Any]], mechanism: Mechanism, confidence: float) -> AuditResult:
+def _result(games: list[Played], mechanism: Mechanism, confidence: float) -> AuditResult:
     nothing = Guarantee(math.inf, 0.0)
     return AuditResult.of(
         [_counted(games, attack) for attack in ATTACKS],
@@ -191,10 +196,10 @@ def _result(games: list[dict[str, Any]], mechanism: Mechanism, confidence: float
     )
 
 
-def _counted(games: list[dict[str, Any]], attack: str) -> Bound:
+def _counted(games: list[Played], attack: str) -> Bound:
     """A score above 0 is a guess of the second label, one below 0 of the first; 0 abstains."""
-    second = np.array([game["coin"] for game in games]) == 1
-    scores = np.array([game[attack] for game in games])
+    second = np.array([game.coin for game in games]) == 1
+    scores = np.array([getattr(game, attack) for game in games])
 
     def count(mask: Any) -> int:
         return int(mask.sum())

@@ -19,7 +19,6 @@ from labeldp.data.bundled import load
 from labeldp.entropy import Entropy, noise
 from labeldp.errors import InputError
 from labeldp.experiments.experiment import (
-    LEDGER,
     CanaryPlan,
     DrawnCanaries,
     Test,
@@ -27,6 +26,8 @@ from labeldp.experiments.experiment import (
     owners_source,
     shared_release,
 )
+from labeldp.files.predictions import write_predictions
+from labeldp.files.run import RunFolder
 from labeldp.mechanisms import Mechanism
 from labeldp.release import Release
 from labeldp.release.joint import join_releases
@@ -35,12 +36,9 @@ from labeldp.release.order import Order
 from labeldp.release.prior import CHOICES, PublicPrior
 from labeldp.release.rows import Named
 from labeldp.release.source import ArraySource
-from labeldp.training.finished import open_run
-from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, Rows, holding_out
 from labeldp.training.machine import ALONE, World
-from labeldp.training.run import Progress, train
-from labeldp.training.scores import write_scores
+from labeldp.training.run import Progress, open_run, train
 from labeldp.training.trainer import Steps
 
 
@@ -113,24 +111,24 @@ class Staged:
             raise InputError(
                 f"`stages` goes with a `mechanism` of {' or '.join(CHOICES)}, which have a form for a prior; got {self.mechanism!r}."
             )
-        bundle = load(self.dataset, self.data)
+        whole, bundle = RunFolder(self.folder), load(self.dataset, self.data)
         parts = self.dealing.parts(len(bundle.labels))
         first = chosen_mechanism(self.mechanism or "subset", self.epsilon, bundle.labels.num_classes)
         if self.world.first:
-            RunFolder(self.folder).match(self._config(), name="stages.json")
+            whole.match(self._config(), file=whole.dealing)
         source = owners_source(bundle, self.folder, self.canaries, by_id=True) if self.world.first else None
         releases: list[Release] = []
         before: list[dict[str, Any]] = []
         test: Test = (bundle.test_features, bundle.test_labels)
         job: Job | None = None
         for number, rows in enumerate(parts, start=1):
-            file, last = self.folder / f"released-{number}.parquet", number == len(parts)
+            file, last = whole.released_in(number), number == len(parts)
             if source is not None and not file.exists():
-                self._release(source, rows, file, bundle.features, first, job, self.folder / f"stage-{number - 1}")
+                self._release(source, rows, file, bundle.features, first, job, whole.stage(number - 1))
             releases.append(shared_release(file, self.world))
             joint = join_releases(releases)
             job = self.make_job(joint, bundle.features[joint.ids], self.dealing.first_share(len(bundle.labels)), last)
-            place = self.folder if last else self.folder / f"stage-{number}"
+            place = self.folder if last else whole.stage(number).path
             summary = train(
                 job, place, public_test=test if last else None, progress=progress, on_step=on_step, world=self.world
             )
@@ -139,7 +137,7 @@ class Staged:
         assert job is not None
         if self.world.first and "stages" not in summary:
             summary = _summed_up(summary, before, releases)
-            RunFolder(self.folder).write("summary.json", summary)
+            whole.write_summary("training", summary)
         return job, summary
 
     def _release(
@@ -150,7 +148,7 @@ class Staged:
         features: Any,
         mechanism: Mechanism,
         earlier: Job | None,
-        place: Path,
+        before: RunFolder,
     ) -> None:
         """These rows: by `mechanism` in the first stage, by the earlier model's probabilities in later ones."""
         entropy, selected = self._noise(file.name), Named.of(rows)
@@ -159,19 +157,18 @@ class Staged:
         else:
             assert self.epsilon is not None
             order = Order.with_prior(
-                self._prior(rows, features, earlier, place), source, self.dataset, epsilon=self.epsilon, entropy=entropy,
+                self._prior(rows, features, earlier, before), source, self.dataset, epsilon=self.epsilon, entropy=entropy,
                 mechanism=self.mechanism, selected=selected,
             )  # fmt: skip
-        make_release(order, ledger=Ledger(self.folder / LEDGER), entropy=entropy, out=file)
+        make_release(order, ledger=Ledger(RunFolder(self.folder).ledger), entropy=entropy, out=file)
 
-    def _prior(self, rows: Rows, features: Any, earlier: Job, place: Path) -> PublicPrior:
+    def _prior(self, rows: Rows, features: Any, earlier: Job, before: RunFolder) -> PublicPrior:
         """The earlier model's probabilities. On disk before the charge: another machine's floats would make another request of it."""
-        path = place / "prior.parquet"
-        if not path.exists():
-            trainer, _ = open_run(place, earlier.machine, earlier.model)
+        if not before.prior.exists():
+            trainer, _ = open_run(before.path, earlier.machine, earlier.model)
             values = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features[rows])))
-            write_scores(path, rows, values, {**RunFolder(place).promise(), "named": True})
-        return PublicPrior.read(path)
+            write_predictions(before.prior, rows, values, {**before.promise(), "named": True})
+        return PublicPrior.read(before.prior)
 
     def _noise(self, name: str) -> Entropy:
         """A seed would give every stage the same words: each has one of its own."""

@@ -21,7 +21,7 @@ from labeldp.features.contrastive import ContrastiveFeaturizer, learn_contrastiv
 from labeldp.features.neighbours import BANK, Neighbours, learn_neighbours
 from labeldp.features.patches import REGIONS, Patches, check_images, learn_patches
 from labeldp.files.atomic import place_file
-from labeldp.training.folder import RunFolder
+from labeldp.files.run import FeaturesFolder
 from labeldp.training.job import features_digest
 from labeldp.training.machine import choose_dtype, encode
 
@@ -175,8 +175,6 @@ def _check_sizes(images: npt.NDArray[np.uint8], filters: int, width: int, bank: 
 
 Floats = npt.NDArray[np.float32]
 
-PATCHES, CONTRAST, BESIDE = "patches.safetensors", "contrast.safetensors", "neighbours.npz"
-
 
 @dataclass(frozen=True)
 class FrozenFeatures:
@@ -207,25 +205,27 @@ class FrozenFeatures:
 
     def save(self, folder: Path) -> None:
         """Into files of their own."""
-        self.patches.save(folder / PATCHES)
+        place = FeaturesFolder(folder)
+        self.patches.save(place.patches)
         if self.contrast is not None and self.neighbours is not None:
-            self.contrast.save(folder / CONTRAST)
+            self.contrast.save(place.contrast)
             arrays = {name: value.numpy() for name, value in vars(self.neighbours).items()}
-            place_file(folder / BESIDE, lambda file: np.savez(file, **arrays))
+            place_file(place.neighbours, lambda file: np.savez(file, **arrays))
 
     @classmethod
     def load(cls, folder: Path) -> FrozenFeatures:
         """As saved."""
         import torch
 
-        if not (folder / PATCHES).exists():
+        place = FeaturesFolder(folder)
+        if not place.patches.exists():
             raise InputError(f"{folder.parent} learned no features: its students take features as they are.")
-        patches = Featurizer.load(folder / PATCHES)
-        if not (folder / CONTRAST).exists():
+        patches = Featurizer.load(place.patches)
+        if not place.contrast.exists():
             return cls(patches)
-        with np.load(folder / BESIDE, allow_pickle=False) as file:
+        with np.load(place.neighbours, allow_pickle=False) as file:
             beside = Neighbours(**{name: torch.from_numpy(file[name]) for name in file.files})
-        return cls(patches, ContrastiveFeaturizer.load(folder / CONTRAST), beside)
+        return cls(patches, ContrastiveFeaturizer.load(place.contrast), beside)
 
 
 def frozen_features(
@@ -237,20 +237,18 @@ def frozen_features(
         raise InputError(
             f"features are learned from images of bytes; these have shape {images.shape} of {images.dtype}."
         )
-    run = RunFolder(folder)
+    run = FeaturesFolder(folder)
     with run.locked():
         about = {"images": features_digest(images), "test": features_digest(test) if test is not None else None}
         run.match(about | ({"contrastive": contrastive} if contrastive else {}))
-        if not (folder / "features.npy").exists():
-            learned = FrozenFeatures.learn(
-                images, contrastive, checkpoint=folder / "contrastive.checkpoint", on_epoch=on_epoch
-            )
+        if not run.rows.exists():
+            learned = FrozenFeatures.learn(images, contrastive, checkpoint=run.contrastive, on_epoch=on_epoch)
             learned.save(folder)
             if test is not None:
-                _save(folder / "test.npy", learned.transform(test))
-            _save(folder / "features.npy", learned.transform(images))
-        found = np.load(folder / "features.npy")
-        return found, np.load(folder / "test.npy") if test is not None else None
+                _save(run.test, learned.transform(test))
+            _save(run.rows, learned.transform(images))
+        found = np.load(run.rows)
+        return found, np.load(run.test) if test is not None else None
 
 
 def _save(path: Path, values: Floats) -> None:

@@ -16,6 +16,7 @@ from labeldp.accounting.sanitise import sanitised_epsilon
 from labeldp.entropy import Entropy, SecureEntropy
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
+from labeldp.files.run import OwnerFolder
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.base import Observations
 from labeldp.private import unheard
@@ -131,7 +132,7 @@ def release_answers(
 
 def sanitised_path(folder: Path, record: ReleaseRecord) -> Path:
     """Where the data-dependent ε of a release is kept."""
-    return folder / f"data-dependent-{record.number}.json"
+    return OwnerFolder(folder).sanitised_by(record.number)
 
 
 @unheard()

@@ -12,6 +12,8 @@ from labeldp.audit.measure import audit
 from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
+from labeldp.files.predictions import read_predictions, write_predictions
+from labeldp.files.run import OwnerFolder, RunFolder
 from labeldp.private import PrivateLabels
 from labeldp.release.release import Release
 
@@ -34,15 +36,12 @@ from labeldp.release.source import ArraySource, Source, TableSource, data_set_of
 # ----------------------------------------------------------------
 # Canaries for PATE's experiments on bundled data sets: planted in the material, looked for in the release and in the first student.
 
-SECRET, PROBABILITIES = "planted/canaries.npz", "probabilities.npy"  # apart from votes, which are .npz too
-_VOTES = "votes.npz"
-
 
 def planted(owner: Path, labels: PrivateLabels, dataset: str, count: int, candidates: int) -> Canaries:
     """The canaries of a run, as its private folder keeps them; a new run's are drawn, and kept once it begins."""
-    secret = owner / SECRET
+    secret = OwnerFolder(owner).canaries
     if not secret.exists():
-        if (owner / _VOTES).exists():
+        if OwnerFolder(owner).votes.exists():
             raise InputError(
                 f"{owner.parent} holds a run without canaries, and its teachers have voted; choose another `out`."
             )
@@ -61,9 +60,10 @@ def planted(owner: Path, labels: PrivateLabels, dataset: str, count: int, candid
 
 def keep(owner: Path, canaries: Canaries | None) -> None:
     """Before any teacher sees their labels."""
-    if canaries is not None and not (owner / SECRET).exists():
-        (owner / SECRET).parent.mkdir(exist_ok=True)
-        canaries.save(owner / SECRET)
+    secret = OwnerFolder(owner).canaries
+    if canaries is not None and not secret.exists():
+        secret.parent.mkdir(exist_ok=True)
+        canaries.save(secret)
 
 
 def audited(
@@ -73,21 +73,18 @@ def audited(
 
     Only few canaries' rows are asked about, and an answer is that of many teachers: little should be found.
     """
-    from labeldp.training.finished import predict
+    from labeldp.training.run import predict
 
-    path = student / PROBABILITIES
+    path = RunFolder(student).predictions
     if not path.exists():
         probabilities = predict(student, features, machine, model)
-        place_file(path, lambda file: np.save(file, probabilities))
-    found = audit(np.load(path, allow_pickle=False), canaries, release=answers, from_release=True)
+        write_predictions(path, np.arange(len(probabilities)), probabilities)
+    found = audit(read_predictions(path).values, canaries, release=answers, from_release=True)
     return {attack: result.to_json() for attack, result in found.each().items()}
 
 
 # ----------------------------------------------------------------
 # What PATE starts from, in the one trusted place: features and labels together, by name or from files.
-
-NAME = "material.json"
-LEDGER = "labels.ledger"
 
 
 @dataclass(frozen=True)
@@ -152,7 +149,13 @@ class Origin:
             )
             test = (bundle.test_features, bundle.test_labels)
             return Material(
-                source, labels, bundle.features[:rows], self.dataset, owner / LEDGER, test=test, canaries=canaries
+                source,
+                labels,
+                bundle.features[:rows],
+                self.dataset,
+                OwnerFolder(owner).ledger,
+                test=test,
+                canaries=canaries,
             )
         if self.first is not None:
             raise InputError("`first` is for a bundled data set; of your own, give the rows you mean.")
@@ -204,15 +207,16 @@ class Origin:
 
     def save(self, owner: Path) -> None:
         """For the stages that follow. A directory has one origin."""
-        if (owner / NAME).exists() and Origin.load(owner) != self:
+        path = OwnerFolder(owner).material
+        if path.exists() and Origin.load(owner) != self:
             raise InputError(f"{owner.parent} holds another run, of other data; choose another `out`.")
         content = json.dumps(asdict(self), indent=2).encode()
-        place_file(owner / NAME, lambda file: file.write(content), private=True)
+        place_file(path, lambda file: file.write(content), private=True)
 
     @classmethod
     def load(cls, owner: Path) -> Origin:
         """As saved."""
         try:
-            return cls(**json.loads((owner / NAME).read_text(encoding="utf-8")))
+            return cls(**json.loads(OwnerFolder(owner).material.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             raise InputError(f"{owner.parent} is no run of `labeldp pate teachers`.") from None

@@ -12,7 +12,7 @@ summary.json      what may be shown
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +24,23 @@ from labeldp.entropy import Entropy
 from labeldp.errors import InputError
 from labeldp.features.frozen import frozen_features
 from labeldp.files.atomic import place_file
+from labeldp.files.run import RunFolder, read_as, read_json, write_json
+from labeldp.files.summary import TeachersCost
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.plan import recommend
 from labeldp.pate.answers import Ballots, release_answers, sanitised_path
 from labeldp.pate.material import Material, audited
 from labeldp.pate.students import Progress as StudentProgress
 from labeldp.pate.students import StudentPlan, estimated, spread, train_students
-from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_same_labels, vote
+from labeldp.pate.teachers import Progress, TeacherPlan, Voted, check_same_labels, vote
 from labeldp.pate.workers import Workers
 from labeldp.private import unheard
 from labeldp.provenance import today
 from labeldp.release.make import Made, make_release
 from labeldp.release.order import Order
 from labeldp.release.release import Release, certificate_json
-from labeldp.training.folder import RunFolder
 from labeldp.training.machine import Machine
 from labeldp.training.trainer import Steps
-
-ANSWERS, HELD_OUT, SANITISED = "answers.parquet", "held-out.parquet", "data-dependent.json"
 
 
 @dataclass(frozen=True)
@@ -55,9 +54,14 @@ class Stages:
     on_epoch: Callable[[int, float], None] = lambda epoch, loss: None
 
     @property
+    def run(self) -> RunFolder:
+        """Its files."""
+        return RunFolder(self.folder)
+
+    @property
     def owner(self) -> Path:
         """The private part."""
-        return self.folder / "owner"
+        return self.run.owner.path
 
     @property
     def rows(self) -> int:
@@ -74,7 +78,7 @@ class Stages:
         if plain or given.ndim == 2:
             return given, test[0] if test is not None else None
         return frozen_features(
-            given, test[0] if test is not None else None, self.folder / "features", self.contrastive, self.on_epoch
+            given, test[0] if test is not None else None, self.run.features.path, self.contrastive, self.on_epoch
         )
 
     # ── stages ──
@@ -85,28 +89,27 @@ class Stages:
         """Train them, and count their votes."""
         model = None if plan.method == "frozen" else plan.model
         features, _ = self.features(model)
-        with RunFolder(self.folder).dated(today()):
+        with self.run.dated(today()):
             voted = vote(
                 plan, features, self.material.labels, self.owner, data_set=self.material.data_set, digest=self.material.digest,
                 rows=self.rows, workers=workers, progress=progress,
             )  # fmt: skip
-            RunFolder(self.folder).note_start(dated=False)
+            self.run.note_start(dated=False)
         return voted
 
     def aggregate(self, mechanism: PateAnswers, ledger: Any, entropy: Entropy, again: str | None = None) -> Made:
         """Charge the caps, ask, answer, release."""
-        check_same_labels(RunFolder(self.owner), self.material.digest)
-        RunFolder(self.folder).note_start(dated=False)
+        check_same_labels(self.run.owner, self.material.digest)
+        self.run.note_start(dated=False)
         made = release_answers(
-            mechanism, Ballots.load(self.owner / VOTES), self.material.source, data_set=self.material.data_set, ledger=ledger,
-            out=self.folder / ANSWERS, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner,
+            mechanism, Ballots.load(self.run.owner.votes), self.material.source, data_set=self.material.data_set, ledger=ledger,
+            out=self.run.answers, rows=self.rows, entropy=entropy, again=again, sanitised=self.owner,
         )  # fmt: skip
-        with made.followed(self.folder), RunFolder(self.folder).dated(made.record.made):
+        with made.followed(self.folder), self.run.dated(made.record.made):
             answers = Release.load(made.path)
             if mechanism.sanitising is not None:
-                kept = sanitised_path(self.owner, made.record).name
-                RunFolder(self.folder).write(SANITISED, RunFolder(self.owner).read(kept))
-            RunFolder(self.owner).write("summary.json", self._owners(answers), private=True)
+                write_json(self.run.sanitised, read_json(sanitised_path(self.owner, made.record)))
+            write_json(self.run.owner.summary, self._owners(answers), private=True)
         return made
 
     def hold_out(self, epsilon: float, ledger: Any, entropy: Entropy) -> Made:
@@ -117,7 +120,7 @@ class Stages:
         mechanism = recommend(epsilon, self.material.labels.num_classes)
         selected = (self.rows, len(self.material.labels))
         order = Order(self.material.source, mechanism, self.material.data_set, selected=selected)
-        return make_release(order, ledger=ledger, entropy=entropy, out=self.folder / HELD_OUT)
+        return make_release(order, ledger=ledger, entropy=entropy, out=self.run.held_out)
 
     def students(
         self,
@@ -128,14 +131,14 @@ class Stages:
     ) -> dict[str, Any]:
         """Train them from the release, and sum up."""
         answers = self._answers()
-        with RunFolder(self.folder).dated(answers.header["made"]):
+        with self.run.dated(answers.header["made"]):
             return self._taught(answers, plan, machine, progress, on_step)
 
     def _answers(self) -> Release:
-        answers = Release.load(self.folder / ANSWERS) if (self.folder / ANSWERS).exists() else None
+        answers = Release.load(self.run.answers) if self.run.answers.exists() else None
         if answers is None or not isinstance(answers.mechanism, PateAnswers):
             raise InputError(
-                f"{self.folder} has no {ANSWERS}: the teachers have not been asked (`labeldp pate aggregate`)."
+                f"{self.folder} has no {self.run.answers.name}: the teachers have not been asked (`labeldp pate aggregate`)."
             )
         return answers
 
@@ -143,18 +146,19 @@ class Stages:
         self, answers: Release, plan: StudentPlan, machine: Machine | None, progress: StudentProgress, on_step: Steps
     ) -> dict[str, Any]:
         assert isinstance(answers.mechanism, PateAnswers)
-        RunFolder(self.folder).note_start(answers.paths, dated=False)
+        self.run.note_start(answers.paths, dated=False)
         features, test_features = self.features(plan.model)
         test = self.material.test
         held_out = None
-        if (self.folder / HELD_OUT).exists():
-            held_out = (Release.load(self.folder / HELD_OUT), features[self.rows :])
-        owner = RunFolder(self.owner)
-        cost = owner.read("cost.json")
+        if self.run.held_out.exists():
+            held_out = (Release.load(self.run.held_out), features[self.rows :])
+        spent = self.run.owner.cost
+        teachers = read_as(TeachersCost, spent)
 
         def timed(metrics: dict[str, Any]) -> None:
-            cost["students_seconds"] = cost.get("students_seconds", 0.0) + metrics["seconds"]
-            owner.write("cost.json", cost, private=True)
+            cost = read_as(TeachersCost, spent)
+            longer = cost.students_seconds + metrics["seconds"]
+            write_json(spent, asdict(replace(cost, students_seconds=longer)), private=True)
             progress(metrics)
 
         done = train_students(
@@ -187,20 +191,19 @@ class Stages:
             ],
             "accuracy_test": spread([one["accuracy_test"] for one in done]),
             "accuracy_estimated": estimated(done),
-            "teachers_flop": int(cost["flop"]),
+            "teachers_flop": int(teachers.flop),
             "students_flop": sum(int(one["train_flop"]) for one in done),
             "release": answers.checksum,
             "held_out": None if held_out is None else _about(held_out[0]),
         }
         if self.material.canaries is not None:
-            first = self.folder / f"{plan.name}-1"
+            first = self.run.student(1, plan.name).path
             summary["audit"] = audited(
                 self.material.canaries, answers, first, features[: self.rows], machine, plan.model
             )
         if answers.mechanism.sanitising is not None:
-            summary["data_dependent"] = RunFolder(self.folder).read(SANITISED)
-        name = "summary.json" if plan.name == "student" else f"summary-{plan.name}.json"
-        RunFolder(self.folder).write(name, summary)
+            summary["data_dependent"] = read_json(self.run.sanitised)
+        self.run.write_summary("pate", summary, self.run.summary_of(plan.name))
         return summary
 
     # ── what only the owner may know ──
@@ -210,7 +213,7 @@ class Stages:
         asked = said <= mechanism.num_classes
         votes, answered = ballots.votes[asked], mechanism.informative(said)[asked]
         place_file(
-            self.owner / "asked.npz",
+            self.run.owner.asked,
             lambda file: np.savez_compressed(file, votes=votes, answered=answered),
             private=True,
         )
@@ -220,7 +223,7 @@ class Stages:
         """From raw votes and true labels: how good the ensemble is, how much it agrees, and the data-dependent ε."""
         mechanism = answers.mechanism
         assert isinstance(mechanism, PateAnswers)
-        ballots = Ballots.load(self.owner / VOTES)
+        ballots = Ballots.load(self.run.owner.votes)
         true = self.material.labels.entrust(ballots.rows)
         most = ballots.votes.argmax(axis=1)
         said = answers.observations[ballots.rows]
@@ -234,7 +237,7 @@ class Stages:
             sigma2=mechanism.sigma2,
         )
         epsilon, order = cost.epsilon(mechanism.delta)
-        spent = RunFolder(self.owner).read("cost.json")
+        spent = read_as(TeachersCost, self.run.owner.cost)
         teachers = mechanism.teachers
         return {
             "owner_only": "these numbers come from votes and true labels that nobody has paid for: do not publish them",
@@ -244,9 +247,7 @@ class Stages:
             "answers_accuracy": float((said[answered] == true[answered]).mean()) if answered.any() else None,
             "epsilon_data_dependent": epsilon,
             "order": order,
-            "teachers_seconds": float(
-                spent["seconds"]
-            ),  # of a computation on private labels: no proof covers its duration
+            "teachers_seconds": spent.seconds,  # of a computation on private labels: no proof covers its duration
         }
 
 

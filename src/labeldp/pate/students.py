@@ -12,13 +12,12 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.evaluation.confusion import estimate_confusion
+from labeldp.files.run import RunFolder, write_json
 from labeldp.release.release import Release
-from labeldp.training.finished import predict
-from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
 from labeldp.training.machine import Machine
 from labeldp.training.recipe import Recipe
-from labeldp.training.run import PublicTest, estimate_json, train
+from labeldp.training.run import PublicTest, estimate_json, predict, train
 from labeldp.training.trainer import Steps
 
 Progress = Callable[[dict[str, Any]], None]
@@ -60,17 +59,17 @@ def train_students(
     for number in range(plan.students):
         recipe = replace(plan.recipe, seed=plan.recipe.seed + number)
         job = Job(answers, features, plan.model, recipe, holdout=0.0, machine=machine or Machine())
-        place = folder / f"{plan.name}-{number + 1}"
-        summary = train(job, place, public_test=test, progress=progress, on_step=on_step)
+        run = RunFolder(folder).student(number + 1, plan.name)
+        summary = train(job, run.path, public_test=test, progress=progress, on_step=on_step)
         if held_out is not None:
             release, their_features = held_out
-            guesses = predict(place, their_features, machine, plan.model).argmax(axis=1)
+            guesses = predict(run.path, their_features, machine, plan.model).argmax(axis=1)
             estimate = release.estimate_accuracy(slice(None), guesses)
             # All students' limits hold together with 95%, and so do their means for the mean accuracy.
             together = estimate.interval(1 - 0.05 / plan.students)
             summary |= {**estimate_json(estimate), "interval_95_together": list(together)}
             confusion = estimate_confusion(release.mechanism, release.observations, guesses)
-            RunFolder(place).write("confusion.json", confusion.to_json())
+            write_json(run.confusion, confusion.to_json())
         summaries.append(summary)
     return summaries
 

@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
+from labeldp.files.run import OwnerFolder, read_as, write_json
+from labeldp.files.summary import LabelsDigest, TeachersCost
 from labeldp.pate.answers import Ballots, Rows, draw_queries, draw_shards
 from labeldp.pate.workers import LocalWorkers, Workers
 from labeldp.private import Codes, PrivateLabels, unheard
-from labeldp.training.folder import RunFolder
 from labeldp.training.job import features_digest
 from labeldp.training.recipe import Recipe
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 METHODS = ("frozen", "fixmatch")
 _REHEARSED = 512  # rows
-VOTES, _LABELS = "votes.npz", "labels.json"
 Progress = Callable[[int, int], None]
 
 
@@ -125,36 +125,36 @@ def vote(
         raise InputError(f"there are {len(features):,} rows of features for {len(labels):,} labels.")
     everyone = np.arange(rows)
     shards, queries = draw_shards(everyone, plan.teachers, plan.seed), draw_queries(everyone, plan.queries, plan.seed)
-    run = RunFolder(folder)
+    run = OwnerFolder(folder)
     run.make(private=True)
     with run.locked():
         run.match(plan.config(features, labels, rows, data_set), private=True)
         if not any(folder.glob("*.npz")):  # no teacher yet: these are the labels
             _note_labels(run, digest or labels.digest)
         check_same_labels(run, digest or labels.digest)
-        if (folder / VOTES).exists():
-            cost = run.read("cost.json")
-            return Voted(Ballots.load(folder / VOTES), int(cost["flop"]), float(cost["seconds"]))
+        if run.votes.exists():
+            cost = read_as(TeachersCost, run.cost)
+            return Voted(Ballots.load(run.votes), int(cost.flop), cost.seconds)
         if plan.method == "frozen":
             voted = _frozen(plan, features, labels, shards, queries)
         else:
             voted = _trained(plan, features, labels, shards, queries, folder, workers or LocalWorkers(), progress)
-        run.write("cost.json", {"flop": voted.flop, "seconds": voted.seconds}, private=True)
-        voted.ballots.save(folder / VOTES)
+        write_json(run.cost, {"flop": voted.flop, "seconds": voted.seconds}, private=True)
+        voted.ballots.save(run.votes)
         for path in folder.glob("teacher-*.npz"):
             path.unlink()
     return voted
 
 
-def _note_labels(run: RunFolder, digest: Callable[[bytes], str]) -> None:
+def _note_labels(run: OwnerFolder, digest: Callable[[bytes], str]) -> None:
     key = secrets.token_bytes(32)
-    run.write(_LABELS, {"key": key.hex(), "digest": digest(key)}, private=True)
+    write_json(run.labels, {"key": key.hex(), "digest": digest(key)}, private=True)
 
 
-def check_same_labels(run: RunFolder, digest: Callable[[bytes], str]) -> None:
+def check_same_labels(run: OwnerFolder, digest: Callable[[bytes], str]) -> None:
     """Refuse labels that the teachers were not trained on: answers about some people would be charged to others."""
-    noted = run.read(_LABELS)
-    if noted["digest"] != digest(bytes.fromhex(noted["key"])):
+    noted = read_as(LabelsDigest, run.labels)
+    if noted.digest != digest(bytes.fromhex(noted.key)):
         raise InputError(
             f"the labels have changed since the teachers in {run.path} were trained: other values, rows or ids. Choose another `out`."
         )

@@ -23,10 +23,10 @@ from labeldp.accounting.book import DataSet, ReleaseRecord
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError, RefusedError
 from labeldp.files.ids import AS_WRITTEN, find, is_id, repeated
+from labeldp.files.predictions import read_predictions
 from labeldp.mechanisms import Guarantee
 from labeldp.mechanisms.candidates import Channels, most_informative, most_likely
 from labeldp.mechanisms.prior import PriorAware
-from labeldp.release.probabilities import read_probabilities
 from labeldp.release.rows import Selection
 from labeldp.release.source import Source
 
@@ -172,7 +172,7 @@ class PublicPrior:
     @classmethod
     def read(cls, path: Path) -> PublicPrior:
         """As `labeldp predict` writes it."""
-        read = read_probabilities(path)
+        read = read_predictions(path)
         ids = read.ids if read.about.get("named") is not False else None
         if read.ids is not None and ids is None and read.ids.to_pylist() != list(range(len(read.ids))):
             raise InputError(f"{path} goes by row number, but its rows are not those of a whole file in its order.")

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from markupsafe import Markup
 
-from labeldp.audit.guesses import BINS, HIGHEST, Violins, log_odds, smooth
-from labeldp.report.acting import ClassShare
-from labeldp.report.files import finite
+from labeldp.audit.violins import BINS, HIGHEST, Violins, log_odds, smooth
+from labeldp.files.summary import Metrics
 from labeldp.report.runs import Accuracy, Measured, Run
 from labeldp.report.svg import Drawing, Scale, ticks
 from labeldp.wording import downward, upward
 
+if TYPE_CHECKING:
+    from labeldp.report.view import ClassShare
+
 _TICKS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 _POINTS = 150  # of a curve or of one side of a violin: more nobody sees
+_DRAWN = 1e15  # what is larger has no place in a picture
 HUES = 6  # of style.css: .hue0 …
 
 
@@ -60,14 +63,14 @@ def _reach(found: Measured) -> str:
 
 
 def curves(
-    history: Sequence[tuple[str, list[dict[str, Any]]]], key: str, title: str, *, percent: bool = False
+    history: Sequence[tuple[str, list[Metrics]]], key: str, title: str, *, percent: bool = False
 ) -> Markup | None:
     """One line for each training, over epochs. None where nothing of the kind was noted."""
     possible = (lambda value: min(1.0, max(0.0, value))) if percent else float
     lines = []
     for name, epochs in history:
-        pairs = [(finite(e["epoch"]), finite(e.get(key))) for e in epochs]
-        points = [(epoch, possible(value)) for epoch, value in pairs if epoch is not None and value is not None]
+        pairs = [(one.epoch, getattr(one, key)) for one in epochs]
+        points = [(float(x), possible(y)) for x, y in pairs if y is not None and abs(x) < _DRAWN and abs(y) < _DRAWN]
         if len(points) > 1:
             lines.append((name, _thinned(points)))
     if not lines:
@@ -185,7 +188,7 @@ def frontier(runs: Sequence[Run]) -> Markup | None:
 def _marks(run: Run, accuracy: Accuracy) -> str:
     """What keeps a point from being compared with the others as it is."""
     marks = ["no ε"] if not run.epsilon else []
-    marks += ["δ"] if run.certificate is not None and run.certificate["delta"] else []
+    marks += ["δ"] if run.certificate is not None and run.certificate.delta else []
     marks += ["not checked"] if run.epsilon and not run.checked else []
     marks += ["est."] if accuracy.how == "estimated" else []
     return f" ({', '.join(marks)})" if marks else ""

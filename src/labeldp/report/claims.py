@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ import numpy as np
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.statement import statement
 from labeldp.errors import InputError, LabelDPError
+from labeldp.files.schema import decode
+from labeldp.files.summary import Certificate
 from labeldp.release.joint import join_releases
 from labeldp.release.release import Release
 from labeldp.report.runs import Run
@@ -21,13 +22,13 @@ def checked(run: Run) -> Run:
     """The run, if its releases are here and say what it says; left unchecked, if they are not; refused if they differ."""
     here = {release.checksum: release for release in run.releases}
     if run.kind == "audit":
-        return run if run.certificate is None else replace(run, certificate=_plausible(run.certificate, run.name))
+        return run
     if any(one not in here for one in run.trained_on):
-        return with_others(replace(run, certificate=_plausible(run.certificate, run.name)), None)
+        return with_others(run, None)
     whole = join_releases([here[one] for one in run.trained_on])
     if whole.checksum != run.release:
         raise InputError(f"{run.name} was trained on other releases than it names: its summary.json was altered.")
-    proven = (whole.certificate(), whole.mechanism.trust, whole.insecure)
+    proven = (decode(Certificate, whole.certificate()), whole.mechanism.trust, whole.insecure)
     if (run.certificate, run.trust, run.insecure) != proven:
         raise InputError(
             f"{run.name} states another certificate than its release proves: its summary.json was altered."
@@ -41,18 +42,21 @@ def checked(run: Run) -> Run:
 
 def with_others(run: Run, first: Release | None) -> Run:
     """What held-out rows of PATE pay counts too: they made the page's accuracy, and every label is to have what the page says."""
-    certificate = dict(run.certificate or {})
+    certificate = run.certificate
+    if certificate is None:
+        return run
     for other in run.others:
         if first is not None and other.data_set == first.data_set and np.isin(other.ids, first.ids).any():
             raise InputError(f"{run.name} holds out rows that its teachers saw: they have paid twice.")
-        theirs = other.certificate()
-        if theirs["epsilon"] is None or certificate["epsilon"] is None:
-            return replace(
-                run,
-                certificate=theirs if theirs["epsilon"] is None else certificate,
-                insecure=run.insecure or other.insecure,
-            )
-        certificate |= {name: max(certificate[name], theirs[name]) for name in ("epsilon", "delta")}
+        theirs = decode(Certificate, other.certificate())
+        if theirs.epsilon is None or certificate.epsilon is None:
+            none = theirs if theirs.epsilon is None else certificate
+            return replace(run, certificate=none, insecure=run.insecure or other.insecure)
+        certificate = replace(
+            certificate,
+            epsilon=max(certificate.epsilon, theirs.epsilon),
+            delta=max(certificate.delta or 0.0, theirs.delta or 0.0),
+        )
     return replace(run, certificate=certificate)
 
 
@@ -86,16 +90,3 @@ def with_ledger(run: Run, path: Path | None) -> Run:
         return replace(run, ledger=ledger_for(run, run.own_ledger))
     except LabelDPError:
         return run
-
-
-def _plausible(certificate: dict[str, Any] | None, name: str) -> dict[str, Any]:
-    """What no release is there to prove must at least be a certificate."""
-    said = certificate if isinstance(certificate, dict) else {}
-    known = "epsilon" in said and said["epsilon"] is None
-    if not known and not (_within(said.get("epsilon"), math.inf) and _within(said.get("delta"), 1)):
-        raise InputError(f"the certificate in {name} is none: its summary.json is damaged.")
-    return {**said, "reason": said.get("reason")}
-
-
-def _within(value: Any, limit: float) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < limit

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+import labeldp
+from labeldp import provenance
 from labeldp.audit.result import percent
-from labeldp.report.reading import up_to
+from labeldp.errors import InputError
+from labeldp.files.atomic import place_file
+from labeldp.release.release import Release
+from labeldp.report import charts
+from labeldp.report.claims import checked, with_ledger
+from labeldp.report.readers import read_run
+from labeldp.report.runs import Run, who_sees
+from labeldp.report.view import View, up_to
 from labeldp.wording import downward, upward
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -44,3 +56,131 @@ def inline_json(data: Any) -> Markup:
     """JSON within a script element, which no text in it can end."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+# ----------------------------------------------------------------
+# `labeldp report`: runs in, one page out.
+
+
+@dataclass(frozen=True)
+class Report:
+    """Some runs, ready to be shown; `owner` if numbers are among them that only the owner of the labels may see."""
+
+    runs: tuple[Run, ...]
+    owner: bool = False
+
+    @classmethod
+    def of(
+        cls, folders: Sequence[Path], *, releases: Sequence[Path] = (), ledger: Path | None = None, owner: bool = False
+    ) -> Report:
+        """Read run directories.
+
+        releases  release files that the runs were made from, where they have been moved since
+        ledger    the label owner's, which must have recorded a release of these runs: shown are the entries of its data set, and no others
+        owner     also what only the owner may know; the page says so
+        """
+        if not folders:
+            raise InputError("name at least one run directory.")
+        loaded = [(path, Release.load(path)) for path in releases]
+        given = {release.checksum: release for _, release in loaded}
+        runs = _joined([read_run(folder, owner=owner).with_releases(given) for folder in folders])
+        used = {one for run in runs for one in run.made_from}
+        unused = ", ".join(str(path) for path, release in loaded if release.checksum not in used)
+        if unused:
+            raise InputError(f"none of these runs was made from {unused}.")
+        runs = [with_ledger(checked(run), ledger) for run in runs]
+        if ledger is not None and not any(run.ledger for run in runs):
+            raise InputError(
+                f"none of these runs' releases is recorded in the ledger {ledger}, or they are not here (--release)."
+            )
+        return cls(tuple(_told_apart(_with_headlines(runs))), owner)
+
+    def html(self) -> str:
+        """The page."""
+        views = [View.of(run, number) for number, run in enumerate(self.runs, start=1)]
+        by_data = dict.fromkeys(run.data_set for run in self.runs)
+        frontiers = [(name, charts.frontier([run for run in self.runs if run.data_set == name])) for name in by_data]
+        return render(
+            "report.html",
+            title=self.title(),
+            views=views,
+            owner=self.owner,
+            frontiers=[(name, drawn) for name, drawn in frontiers if drawn is not None],
+            # As runs note it: the day after a selection's would tell that it was long.
+            made=provenance.start(dated=all(run.trust == "local" for run in self.runs)),
+            version=labeldp.__version__,
+        )
+
+    def title(self) -> str:
+        """What the page is called."""
+        if len(self.runs) == 1:
+            run = self.runs[0]
+            return f"{run.data_set or run.name}: what is proven, what was measured"
+        return f"{len(self.runs)} runs side by side"
+
+    def save(self, path: Path) -> int:
+        """Write the page in one step; an owner's page only its owner can read. Returned is its size in bytes."""
+        content = self.html().encode()
+        place_file(path, lambda file: file.write(content), private=self.owner)
+        return len(content)
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers of the page."""
+        return {"owner": self.owner, "runs": [run.to_json() for run in self.runs]}
+
+
+def _joined(runs: list[Run]) -> list[Run]:
+    """An audit is shown with the model that it is of, where that is here too; one of a release alone, with the only run of that release.
+    One that looked at a release which is not behind that model stays alone: that run's certificate is not of it.
+    """
+    models = [run for run in runs if run.kind != "audit"]
+    alone = []
+    for audit in (run for run in runs if run.kind == "audit"):
+        exact = [
+            i
+            for i, run in enumerate(models)
+            if audit.model is not None and run.model == audit.model and set(audit.made_from) <= run.subjects
+        ]
+        same = [i for i, run in enumerate(models) if set(audit.made_from) & set(run.made_from)]
+        of_release = all(found.who == who_sees("release") for found in audit.measured)
+        if not exact and not (of_release and len(same) == 1):
+            alone.append(audit)
+            continue
+        of = (exact or same)[0]
+        run = models[of]
+        models[of] = replace(
+            run, measured=(*run.measured, *audit.measured), violins=run.violins or audit.violins, starts=(*run.starts, *audit.starts),
+            notes=(*run.notes, *audit.notes), canaries=run.canaries or audit.canaries, more_bounds=run.more_bounds + audit.more_bounds,
+        ).with_releases({release.checksum: release for release in audit.releases})  # fmt: skip
+    return [*models, *alone]
+
+
+def _with_headlines(runs: Sequence[Run]) -> list[Run]:
+    """Each run's lower bounds share the doubt with all on the page that may be of the same ε."""
+    families = [[runs[i] for i in _family(i, runs)] for i in range(len(runs))]
+    known = [sum(len(one.bounds) + one.more_bounds for one in family) for family in families]
+    return [run.with_headline(count - len(run.bounds)) for run, count in zip(runs, known, strict=True)]
+
+
+def _family(of: int, runs: Sequence[Run]) -> set[int]:
+    """Runs of the same model, of a release behind it, of another model from that release, and so on; with audits that do not say what
+    they are of, for they may be of any.
+    """
+    unknown = {i for i, run in enumerate(runs) if run.says_not_of_what}
+    if of in unknown:
+        return set(range(len(runs)))
+    family, subjects = {of}, runs[of].subjects
+    while found := {i for i, run in enumerate(runs) if i not in family and subjects & run.subjects}:
+        family |= found
+        subjects = subjects.union(*(runs[i].subjects for i in found))
+    return family | unknown
+
+
+def _told_apart(runs: Sequence[Run]) -> list[Run]:
+    """Names that differ, as the last parts of directories may not."""
+    seen: dict[str, int] = {}
+    named = []
+    for run in runs:
+        seen[run.name] = seen.get(run.name, 0) + 1
+        named.append(run if seen[run.name] == 1 else replace(run, name=f"{run.name} ({seen[run.name]})"))
+    return named

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from labeldp.audit.counts import read_counts
-from labeldp.audit.guesses import Violins
-from labeldp.audit.headline import Bound, Headline, Stated
+from labeldp.audit.counts import Bound, Headline, Stated, read_counts
 from labeldp.audit.thresholds import MOST_LOOKS
+from labeldp.audit.violins import Violins
+from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import accuracy_parts
+from labeldp.files.summary import Certificate, Metrics, Start, StatedAudit, StatedConfusion
 from labeldp.release.release import Release
 
 # What a page says of numbers that these files state and nothing here can check: they may be somebody else's.
@@ -52,11 +53,10 @@ class Accuracy:
         }
 
 
-_RESULT: dict[str, Callable[[Any], Any]] = {
-    "guesses": int, "correct": int, "abstained": int, "canaries": int, "candidates": int, "confidence": float, "delta": float,
-    "method": str, "assumption": str,
-}  # fmt: skip
-
+_SHOWN = (
+    "guesses", "correct", "abstained", "canaries", "candidates", "confidence", "delta", "method", "assumption", "epsilon_low",
+    "epsilon_high",
+)  # fmt: skip
 _NO_BOUND = "the paper’s interval is no bound"
 _NO_COUNTS = "an earlier version kept it without what it counted, so it is at its own confidence and shares nothing"
 
@@ -68,44 +68,41 @@ class Measured:
     """
 
     who: str
-    result: dict[str, Any]
+    result: StatedAudit
     bound: Bound | None
     stated: Stated | None = None
 
     @classmethod
-    def of(cls, who: str, said: dict[str, Any]) -> Measured:
-        """From a file, of which every number is one. (Null stands for infinity.)"""
-        typed = {name: kind(said[name]) for name, kind in _RESULT.items()}
-        ends = {name: None if said[name] is None else float(said[name]) for name in ("epsilon_low", "epsilon_high")}
-        if any(isinstance(value, float) and not math.isfinite(value) for value in (*typed.values(), *ends.values())):
-            raise ValueError
-        if not 0 <= typed["delta"] < 1:
-            raise ValueError
-        counts = said.get("counts") if typed["method"] != "paper" else None
+    def of(cls, who: str, said: StatedAudit) -> Measured:
+        """From what a file says of one attack."""
+        counts = said.looks[0].counts if said.looks and said.method != "paper" else None
         if counts is None:
-            return cls(who, {**typed, **ends}, None)
+            return cls(who, said, None)
         if not 1 <= len(counts) <= MOST_LOOKS:
-            raise ValueError
-        return cls(who, {**typed, **ends}, Bound(str(said["attack"]), tuple(map(read_counts, counts))))
+            raise InputError(f"an audit is damaged: an attack looks once at least, and {MOST_LOOKS} times at most.")
+        try:
+            return cls(who, said, Bound(said.attack, tuple(map(read_counts, counts))))
+        except InputError as error:
+            raise InputError(f"what the attack “{said.attack}” of an audit counted is damaged: {error}") from None
 
     @property
     def apart(self) -> str | None:
         """Why it is no part of a headline, if it is none."""
         if self.bound is not None:
             return None
-        return _NO_BOUND if self.result["method"] == "paper" else _NO_COUNTS
+        return _NO_BOUND if self.result.method == "paper" else _NO_COUNTS
 
     @property
     def low(self) -> float:
         """ε is at least this, at its share of the page's doubt; where it is apart, what its file says. (None stands for infinity.)"""
         if self.stated is not None:
             return self.stated.epsilon
-        return float("inf") if self.result["epsilon_low"] is None else float(self.result["epsilon_low"])
+        return math.inf if self.result.epsilon_low is None else self.result.epsilon_low
 
     @property
     def high(self) -> float | None:
         """The other end, where the method has one."""
-        return None if self.result["epsilon_high"] is None else float(self.result["epsilon_high"])
+        return self.result.epsilon_high
 
     def shown(self, headline: Headline | None) -> Measured:
         """At its share of the doubt, with the counts of the look that gave it."""
@@ -113,26 +110,24 @@ class Measured:
             return self
         stated = next(one for one in headline.bounds if one.bound is self.bound)
         look = stated.look
-        said = {
-            "epsilon_low": stated.epsilon, "delta": headline.delta, "guesses": look.guesses, "correct": look.correct,
-            "abstained": self.result["canaries"] - look.guesses, "confidence": headline.confidence, "method": look.kind,
-            "assumption": look.assumption,
-        }  # fmt: skip
-        return replace(self, stated=stated, result={**self.result, **said})
+        said = replace(
+            self.result, epsilon_low=stated.epsilon, delta=headline.delta, guesses=look.guesses, correct=look.correct,
+            abstained=max(0, self.result.canaries - look.guesses), confidence=headline.confidence, method=look.kind,
+            assumption=look.assumption,
+        )  # fmt: skip
+        return replace(self, stated=stated, result=said)
 
     def to_json(self, headline: Headline | None) -> dict[str, Any]:
         """What the page says of it, and how many bounds share the confidence."""
         shared_by = headline.shared_by if headline is not None and self.stated is not None else None
-        return {"who": self.who, **self.result, "shared_by": shared_by, "apart": self.apart, "given": COUNTED_BY_AUDIT}
+        said = {name: getattr(self.result, name) for name in _SHOWN}
+        return {"who": self.who, **said, "shared_by": shared_by, "apart": self.apart, "given": COUNTED_BY_AUDIT}
 
 
-def each_measured(result: dict[str, Any], words: Callable[[str], str]) -> Iterator[Measured]:
+def each_measured(result: StatedAudit, words: Callable[[str], str]) -> Iterator[Measured]:
     """Every attack of an audit's result."""
-    Measured.of("all of them", result)  # is one, even though a page shows what its attacks counted
-    for look in result["looks"] or [result]:
-        names = ("epsilon_low", "guesses", "correct", "abstained", "attack", "counts")
-        of_it = {name: look[name] for name in names if name in look}
-        yield Measured.of(words(str(look["attack"])), {**result, **of_it})
+    for one in result.attacks:
+        yield Measured.of(words(one.attack), one)
 
 
 def who_sees(attack: str) -> str:
@@ -147,7 +142,7 @@ class Run:
     name: str
     kind: str  # "training", "PATE", "audit"
     data_set: str | None
-    certificate: dict[str, Any] | None
+    certificate: Certificate | None
     trust: str | None
     insecure: str | None
     mechanism: str | None
@@ -161,15 +156,15 @@ class Run:
     class_names: tuple[str, ...] = ()
     accuracies: tuple[Accuracy, ...] = ()
     commonest: float | None = None
-    history: tuple[tuple[str, list[dict[str, Any]]], ...] = ()
+    history: tuple[tuple[str, list[Metrics]], ...] = ()
     measured: tuple[Measured, ...] = ()
     more_bounds: int = 0  # known of it and not shown: of audits that were replaced, or are the owner's
     says_not_of_what: bool = False  # an audit of scores that name no model, and of no release
     headline: Headline | None = None  # what the bounds among `measured` prove together
     violins: Violins | None = None
-    confusion: dict[str, Any] | None = None
+    confusion: StatedConfusion | None = None
     facts: tuple[tuple[str, str], ...] = ()
-    starts: tuple[dict[str, Any], ...] = ()
+    starts: tuple[Start, ...] = ()
     releases: tuple[Release, ...] = ()
     others: tuple[Release, ...] = ()  # of other rows, which judged
     own_ledger: Path | None = None
@@ -195,7 +190,7 @@ class Run:
     @property
     def epsilon(self) -> float | None:
         """The proven one; None where nothing is proven."""
-        return None if self.certificate is None else self.certificate["epsilon"]
+        return None if self.certificate is None else self.certificate.epsilon
 
     @property
     def bounds(self) -> list[Bound]:
@@ -212,9 +207,9 @@ class Run:
         bounds = self.bounds
         if not bounds:
             return self
-        delta = self.certificate["delta"] if self.certificate is not None and self.epsilon is not None else None
+        delta = self.certificate.delta if self.certificate is not None and self.epsilon is not None else None
         if delta is None:
-            delta = max(found.result["delta"] for found in self.measured if found.bound is not None)
+            delta = max(found.result.delta for found in self.measured if found.bound is not None)
         headline = Headline.of(bounds, delta=delta, others=others)
         return replace(self, headline=headline, measured=tuple(found.shown(headline) for found in self.measured))
 
@@ -235,7 +230,7 @@ class Run:
             "name": self.name,
             "kind": self.kind,
             "data_set": self.data_set,
-            "certificate": self.certificate,
+            "certificate": None if self.certificate is None else self.certificate.to_json(),
             "checked": self.checked,
             "trust": self.trust,
             "insecure": self.insecure,
@@ -255,6 +250,6 @@ class Run:
             "confidence": self.headline.confidence,
             "shared_by": self.headline.shared_by,
             "who": self.strongest.who,
-            "assumption": self.strongest.result["assumption"],
+            "assumption": self.strongest.result.assumption,
             "given": COUNTED_BY_AUDIT,
         }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
+from labeldp.files.run import OwnerFolder, RunFolder, read_as, read_json
+from labeldp.files.summary import PateSummary, TeachersCost, TrainingSummary
 from labeldp.provenance import machine, today
 
 # ----------------------------------------------------------------
@@ -46,21 +48,23 @@ class Cell:
     def summary(self, folder: Path) -> dict[str, Any] | None:
         """What the command summed up; None while it is not finished. Canaries that were planted must have been audited, too."""
         try:
-            summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            summary = read_json(RunFolder(folder).summary)
+        except InputError:
             return None
         return None if "--canaries" in self.arguments and "audit" not in summary else summary
 
-    def unlike(self, folder: Path, summary: dict[str, Any]) -> list[str]:
+    def unlike(self, folder: Path) -> list[str]:
         """In what a run that somebody else started there differs from this command, as far as it can be seen."""
         given = {"--denoise": "bayes", **dict(zip(self.arguments, self.arguments[1:], strict=False))}
         said: dict[str, Any] = {}
-        if self.arguments[0] == "experiment" and (folder / "config.json").exists():
-            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            recipe = {"denoise": "bayes", **config["recipe"]}  # which is not written where it is the usual
-            said = {"model": config["model"], **{name: recipe[name] for name in ("epochs", "seed", "denoise")}}
-        elif self.arguments[:2] == ("pate", "run"):
-            said = dict(summary["mechanism"]["parameters"])
+        run = RunFolder(folder)
+        summary = run.read_summary()
+        if self.arguments[0] == "experiment" and run.config.exists():
+            config = run.read_config()
+            recipe = {"denoise": "bayes", **config.recipe}  # which is not written where it is the usual
+            said = {"model": config.model, **{name: recipe[name] for name in ("epochs", "seed", "denoise")}}
+        elif self.arguments[:2] == ("pate", "run") and isinstance(summary, PateSummary | TrainingSummary):
+            said = asdict(summary.mechanism.parameters)
         pairs = ((name, given.get(f"--{name.replace('_', '-')}"), value) for name, value in said.items())
         return [name for name, wanted, value in pairs if wanted is not None and not _same(wanted, value)]
 
@@ -133,16 +137,15 @@ class Place:
         """
         path = self.folder(cell) / FACTS
         if path.exists():
-            facts = read_json(path)
+            facts = read_facts(path)
             if _as_now(facts["cell"]["arguments"]) != list(cell.arguments):
                 raise InputError(
                     f"{path.parent} holds another cell, of `labeldp {' '.join(facts['cell']['arguments'])}`; choose another --out."
                 )
             return self._measured(cell, facts)
-        summary = cell.summary(path.parent)
-        if summary is None:
+        if cell.summary(path.parent) is None:
             return None
-        if different := cell.unlike(path.parent, summary):
+        if different := cell.unlike(path.parent):
             raise InputError(
                 f"{path.parent} holds another run (with another {', '.join(different)}); choose another --out."
             )
@@ -155,7 +158,7 @@ class Place:
         folder = self.folder(cell)
         summary = cell.summary(folder)
         assert summary is not None
-        owner = folder / "owner"
+        owner = RunFolder(folder).owner
         facts = {
             "cell": cell.to_json(),
             "command": cell.shell(folder, self.data),
@@ -165,7 +168,7 @@ class Place:
             "machine": machine(),
             "written": today(),
             "summary": summary,
-            "owner": _owners(owner) if (owner / "summary.json").exists() else None,
+            "owner": _owners(owner) if owner.summary.exists() else None,
             "interval": None,
         }
         write_text(folder / FACTS, to_text(facts))
@@ -187,21 +190,20 @@ class Place:
         return self.folder(cell).exists()
 
 
-def _owners(folder: Path) -> dict[str, Any]:
+def _owners(owner: OwnerFolder) -> dict[str, Any]:
     """What PATE keeps for the owner, and how long students took, which the files of a run do not say."""
-    cost = read_json(folder / "cost.json") if (folder / "cost.json").exists() else {}
-    return {**read_json(folder / "summary.json"), "students_seconds": cost.get("students_seconds", 0.0)}
+    seconds = read_as(TeachersCost, owner.cost).students_seconds if owner.cost.exists() else 0.0
+    return {**read_json(owner.summary), "students_seconds": seconds}
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file of ours."""
+def read_facts(path: Path) -> dict[str, Any]:
+    """Of a finished cell."""
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(path)
+    except InputError:
         raise InputError(
             f"{path} is damaged; remove this one file, and it is written again from the run beside it."
         ) from None
-    return data
 
 
 def to_text(data: Any) -> str:

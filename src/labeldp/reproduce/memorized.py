@@ -22,6 +22,7 @@ from labeldp.audit.measure import audit_paper
 from labeldp.data.bundled import load
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
+from labeldp.files.run import RunFolder
 from labeldp.private import PrivateLabels
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.methods import PAPER_CANARIES, SHORT, from_preset, trained
@@ -44,25 +45,18 @@ from labeldp.reproduce.plan import (
 )
 from labeldp.reproduce.tables import alibi, keys, pate, stand_in
 
-MEMORIZED = "memorized.npz"
-# Where `train` and `pate run` keep what they planted and what their model says of it.
-_KEPT = (
-    ("canaries.npz", "probabilities.npy"),
-    ("owner/planted/canaries.npz", "student-1/probabilities.npy"),
-)
-
 
 def memorized(folder: Path, dataset: str, data: Path | None) -> dict[str, npt.NDArray[Any]] | None:
     """`confidences`, `true_label`, `canary_label` of a cell's wrong canaries, as `labeldp audit --method paper` takes them.
 
     Written once, beside the run. None where nothing was planted, or the data set's files are not here.
     """
-    path = folder / MEMORIZED
+    path = RunFolder(folder).memorized
     if not path.exists():
-        kept = [(folder / secret, folder / said) for secret, said in _KEPT if (folder / secret).exists()]
-        if not kept or not kept[0][1].exists():
+        planted = RunFolder(folder).planted()
+        if planted is None:
             return None
-        secret, said = kept[0]
+        secret, said = planted
         try:
             canaries = Canaries.load(secret)
             true = canaries.truth(_labels(dataset, data))
@@ -132,11 +126,11 @@ def figure1(scale: str, seeds: int) -> Reproduction:
 
 def _drawer(cell: Cell, row: Row) -> Callable[[Results, Path], bool]:
     def draw(results: Results, file: Path) -> bool:
-        from labeldp.audit.figure import memorization_figure, save_figure
+        from labeldp.audit.violins import memorization_figure, save_figure
 
-        if cell.name not in results or not (results[cell.name].folder / MEMORIZED).exists():
+        if cell.name not in results or not RunFolder(results[cell.name].folder).memorized.exists():
             return False
-        arrays = read(results[cell.name].folder / MEMORIZED)
+        arrays = read(RunFolder(results[cell.name].folder).memorized)
         title = f"{row.algorithm} ({row.title}, {row.level})"
         save_figure(
             memorization_figure(arrays["confidences"], arrays["true_label"], arrays["canary_label"], title=title), file
@@ -210,7 +204,7 @@ def _both(row: Row, seed: int, results: Results) -> tuple[Interval | None, Inter
     """The paper's interval from one training, and over the canaries of all the others, once all of them are there."""
 
     one, several = found([row.cells[seed]], results), found(row.apart[seed], results)
-    files = [result.folder / MEMORIZED for result in several]
+    files = [RunFolder(result.folder).memorized for result in several]
     whole = len(files) == len(row.apart[seed]) and all(file.exists() for file in files)
     return one[0].interval if one else None, Interval(**interval([read(file) for file in files])) if whole else None
 

@@ -155,7 +155,7 @@ class Chart:
         from matplotlib import style
         from matplotlib.figure import Figure
 
-        from labeldp.audit.figure import save_figure
+        from labeldp.audit.violins import save_figure
 
         with style.context(["default", {"font.size": 9, "svg.hashsalt": "labeldp"}]):
             figure = Figure(figsize=(6.4, 4 if self.below is None else 5.2), layout="constrained")

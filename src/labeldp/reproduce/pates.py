@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from labeldp.files.summary import PateSummary
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.methods import CLASSES, ENSEMBLES, Ensemble, frozen, pate_fm
 from labeldp.reproduce.page import accuracy, certificate, compute, missing_note
@@ -69,19 +70,20 @@ def _sheets(plan: Reproduction, results: Results) -> list[Sheet]:
 def _parameters(done: list[Result]) -> tuple[str, str, str]:
     if not done:
         return MISSING, MISSING, MISSING
-    said = done[0].summary["mechanism"]["parameters"]
-    return f"{said['teachers']:,}", f"{said['sigma1']:g}, {said['sigma2']:g}", f"{said['threshold']:g}"
+    said = done[0].summary.mechanism.parameters
+    return f"{said.teachers:,}", f"{said.sigma1:g}, {said.sigma2:g}", f"{said.threshold:g}"
 
 
 def _answered(done: list[Result]) -> str:
     if not done:
         return MISSING
-    answered, asked = ([float(result.summary[name]) for result in done] for name in ("answered", "asked"))
+    pates = [result.summary for result in done if isinstance(result.summary, PateSummary)]
+    answered, asked = ([float(getattr(one, name)) for one in pates] for name in ("answered", "asked"))
     return f"{span(answered, ',.0f')} of {span(asked, ',.0f')}"
 
 
 def _owners(done: list[Result], name: str) -> str:
-    spread = Spread.of(result.owner.get(name) for result in done)
+    spread = Spread.of(getattr(result.owner, name) for result in done)
     return MISSING if spread is None else f"{spread.mean:.1%}"
 
 
@@ -176,8 +178,8 @@ def _line(row: Row, results: Results) -> tuple[str, ...]:
     done = found(row.cells, results)
     if not done:
         return row.level, *(MISSING,) * len(STUDY)
-    caps = done[0].summary["mechanism"]["parameters"]
+    caps = done[0].summary.mechanism.parameters
     return (
-        row.level, f"{caps['threshold']:g} of {caps['teachers']:,}", _answered(done), f"{caps['max_answered']:,} of {caps['max_asked']:,}",
+        row.level, f"{caps.threshold:g} of {caps.teachers:,}", _answered(done), f"{caps.max_answered:,} of {caps.max_asked:,}",
         certificate(done), _owners(done, "ensemble_accuracy"), _owners(done, "answers_accuracy"), accuracy(done),
     )  # fmt: skip

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from labeldp.errors import InputError
+from labeldp.files.schema import SchemaError, decode
+from labeldp.files.summary import OwnersSummary, PateSummary, TrainingSummary, read_summary
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.papers import NOTHING, PateRow, Published
 
@@ -39,35 +42,47 @@ class Result:
     interval: Interval | None
     flop: float
     seconds: float
-    summary: Mapping[str, Any]
-    owner: Mapping[str, Any]
+    summary: TrainingSummary | PateSummary
+    owner: OwnersSummary
     folder: Path
 
     @classmethod
     def of(cls, facts: Mapping[str, Any], folder: Path) -> Result:
         """From what stands in cell.json."""
-        summary, owner = facts["summary"], facts.get("owner") or {}
-        audit, certificate = summary.get("audit") or {}, summary["certificate"]
-        pate = "students" in summary
-        interval = facts.get("interval")
+        try:
+            summary, owner = read_summary(facts["summary"]), decode(OwnersSummary, facts.get("owner") or {})
+            interval = None if facts.get("interval") is None else decode(Interval, facts["interval"])
+        except SchemaError as error:
+            raise InputError(f"{folder} holds a cell that is damaged, or too old: {error}") from None
+        if not isinstance(summary, TrainingSummary | PateSummary):
+            raise InputError(f"{folder} holds a cell of no training.")
+        low = {attack: found.epsilon_low for attack, found in summary.audit.items()}
         return cls(
-            accuracy=summary["accuracy_test"]["mean"] if pate else summary["accuracy_test"],
-            epsilon=certificate["epsilon"],
-            delta=certificate["delta"],
-            model_low=audit["model"]["epsilon_low"] if audit else None,
-            release_low=audit["release"]["epsilon_low"] if audit else None,
-            interval=None if interval is None else Interval(**interval),
-            flop=summary["teachers_flop"] + summary["students_flop"] if pate else summary["train_flop"],
-            seconds=(
-                sum(owner.get(name, 0.0) for name in ("teachers_seconds", "students_seconds"))
-                + sum(student.get("seconds", 0.0) for student in summary["students"])  # as earlier versions noted it
-                if pate
-                else summary["seconds"]
-            ),
+            accuracy=summary.accuracy_test.mean if isinstance(summary, PateSummary) else summary.accuracy_test,
+            epsilon=summary.certificate.epsilon,
+            delta=summary.certificate.delta,
+            model_low=low.get("model"),
+            release_low=low.get("release"),
+            interval=interval,
+            flop=_flop(summary),
+            seconds=_seconds(summary, owner),
             summary=summary,
             owner=owner,
             folder=folder,
         )
+
+
+def _flop(summary: TrainingSummary | PateSummary) -> float:
+    if isinstance(summary, PateSummary):
+        return summary.teachers_flop + summary.students_flop
+    return summary.train_flop
+
+
+def _seconds(summary: TrainingSummary | PateSummary, owner: OwnersSummary) -> float:
+    if isinstance(summary, PateSummary):
+        earlier = sum(student.seconds for student in summary.students)  # as earlier versions noted it
+        return owner.teachers_seconds + owner.students_seconds + earlier
+    return summary.seconds or 0.0
 
 
 @dataclass(frozen=True)

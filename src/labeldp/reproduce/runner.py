@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 from labeldp.reproduce.cells import LOG, Cell, Place
 
 # ----------------------------------------------------------------
@@ -32,20 +33,20 @@ def learned(place: Place, cell: Cell) -> bool:
 
 def take_features(place: Place, cell: Cell) -> None:
     """Give a cell that has none the features that are there."""
-    theirs, its = _kept(place, cell), place.folder(cell) / "features"
+    theirs, its = _kept(place, cell), RunFolder(place.folder(cell)).features.path
     if theirs is not None and theirs.exists() and not its.exists():
         _linked(theirs, its)
 
 
 def lend_features(place: Place, cell: Cell) -> None:
     """Keep what a cell has learned, if it is the first."""
-    kept, its = _kept(place, cell), place.folder(cell) / "features"
+    kept, its = _kept(place, cell), RunFolder(place.folder(cell)).features.path
     if kept is not None and its.exists() and not kept.exists():
         _linked(its, kept)
 
 
 def _kept(place: Place, cell: Cell) -> Path | None:
-    return None if cell.features is None else place.out / "features" / cell.features
+    return None if cell.features is None else RunFolder(place.out).features.path / cell.features
 
 
 def _linked(source: Path, target: Path) -> None:

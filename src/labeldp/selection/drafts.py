@@ -25,8 +25,10 @@ from labeldp.accounting.ledger import Ledger
 from labeldp.data.features import Features, join
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError, LabelDPError, LostReleaseError
-from labeldp.experiments.experiment import RELEASED
 from labeldp.files.atomic import look_up, place_file
+from labeldp.files.run import RunFolder, write_json
+from labeldp.files.schema import decode
+from labeldp.files.summary import StatedSelection
 from labeldp.mechanisms.base import Observations
 from labeldp.mechanisms.repeats import Repeats
 from labeldp.mechanisms.selected import Predict, Selected
@@ -37,13 +39,11 @@ from labeldp.release.order import Draw, Observe, Order
 from labeldp.release.release import certificate_json
 from labeldp.release.source import Source
 from labeldp.selection.candidates import Candidate, at_fault
-from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job, Rows, features_digest, holding_out
 from labeldp.training.machine import Machine, explained_memory, explained_model
 from labeldp.training.run import train
 from labeldp.training.trainer import Steps
 
-SELECTION = "selection.json"
 _REHEARSED = 512  # rows
 _MEMORY = "a smaller batch_size needs less."
 
@@ -123,12 +123,13 @@ class PrivateSelection:
                 self.source, self.mechanism, data_set, shuffle=shuffle, about=self.about(), draw=self._drawing(ledger)
             )
             made = make_release(
-                order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, out=out / RELEASED
+                order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again, out=RunFolder(out).released
             )
         with made.followed(out), RunFolder(out).dated(made.record.made):
-            release = Release.load(out / RELEASED)
+            release = Release.load(RunFolder(out).released)
             selection = self._told(release, score_path(ledger, made.record))
-            RunFolder(out).write(SELECTION, selection)
+            decode(StatedSelection, json.loads(json.dumps(selection)))
+            write_json(RunFolder(out).selection, selection)
             job = self._job(selection["candidate"], release, join(release, self.features))
             return Chosen(made, selection, train(job, out, on_step=on_step))
 
@@ -268,7 +269,7 @@ def _predicted(job: Job, rows: Rows) -> npt.NDArray[np.int64]:
 def _place_for(out: Path) -> Iterator[None]:
     """A run directory for a release that may yet be refused: if it was made for it, and is empty, it does not stay."""
     fresh = look_up(out) is None
-    if (out / "config.json").exists() and not (out / RELEASED).exists():
+    if RunFolder(out).config.exists() and not RunFolder(out).released.exists():
         raise InputError(f"{out} holds another run; choose another `out`.")
     RunFolder(out).make()
     try:

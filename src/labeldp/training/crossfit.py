@@ -11,13 +11,12 @@ import torch
 
 from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import estimate_accuracy
+from labeldp.files.predictions import write_predictions
+from labeldp.files.run import RunFolder
 from labeldp.mechanisms import judging_rows
-from labeldp.training.finished import open_run
-from labeldp.training.folder import RunFolder
 from labeldp.training.job import Job
 from labeldp.training.machine import ALONE, World, explained_memory
-from labeldp.training.run import Progress, PublicTest, estimate_json, finished_before, keep_confusion, train
-from labeldp.training.scores import write_scores
+from labeldp.training.run import Progress, PublicTest, estimate_json, finished_before, keep_confusion, open_run, train
 from labeldp.training.trainer import Steps
 
 
@@ -48,17 +47,17 @@ def cross_fit(
         )
     if job.select != "last":
         raise InputError("`folds` and `select='best'` do not go together: the rows of a fold only report.")
-    whole = replace(job, holdout=0.0, folds=folds)
+    run, whole = RunFolder(folder), replace(job, holdout=0.0, folds=folds)
     if world.first:
-        RunFolder(folder).match(whole.config())
-    done = RunFolder(folder).finished()
+        run.match(whole.config())
+    done = run.summed_up()
     if done is not None and "folds" in done:
-        return finished_before(RunFolder(folder), job, done) if world.first else {}
+        return finished_before(run, job, done) if world.first else {}
     probabilities = np.zeros((len(job.release), job.release.mechanism.num_classes), dtype=np.float32)
     features = torch.from_numpy(np.ascontiguousarray(job.features))
     for number in range(folds):
         part = replace(whole, folds=None, fold=(number, folds))
-        place = folder / f"fold-{number + 1}"
+        place = run.fold(number + 1).path
         train(part, place, progress=progress, on_step=on_step, world=world)
         if world.first:
             rows = part.split().report
@@ -70,13 +69,13 @@ def cross_fit(
         return {}
     predictions = probabilities[judges].argmax(axis=1)
     estimate = estimate_accuracy(mechanism, observations[judges], predictions)
-    keep_confusion(RunFolder(folder), job, judges, predictions)
+    keep_confusion(run, job, judges, predictions)
     estimate = estimate.without_canaries(job.canary_share, mechanism.num_classes)
     about = {"certificate": summary["certificate"], "insecure": summary["insecure"]}
-    write_scores(folder / "crossfitted.parquet", job.release.ids[judges], probabilities[judges], about)
-    parts = [RunFolder(folder / f"fold-{number + 1}") for number in range(folds)]
-    seconds = sum(metrics["seconds"] for part in parts for metrics in part.history(job.recipe.epochs))
+    write_predictions(run.crossfitted, job.release.ids[judges], probabilities[judges], about)
+    parts = [run.fold(number + 1).read_metrics()[: job.recipe.epochs] for number in range(folds)]
+    seconds = sum(metrics.seconds or 0.0 for part in parts for metrics in part)
     summary |= {**estimate_json(estimate), "folds": folds, "estimate_of_models_trained_on": 1 - 1 / folds}
     summary |= {"seconds": summary["seconds"] + seconds, "train_flop": summary["train_flop"] * folds}
-    RunFolder(folder).write("summary.json", summary)
+    run.write_summary("training", summary)
     return summary

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
+from labeldp import models
 from labeldp.errors import InputError, NoJudgeError
 from labeldp.evaluation.accuracy import AccuracyEstimate, estimate_accuracy
 from labeldp.evaluation.confusion import estimate_class_shares, estimate_confusion
+from labeldp.files.ids import comparable
+from labeldp.files.run import RunFolder, write_json
+from labeldp.files.summary import Config, TrainedRows
 from labeldp.mechanisms import judging_rows
-from labeldp.training.folder import RunFolder
+from labeldp.release import Release
 from labeldp.training.job import Job, Rows
-from labeldp.training.machine import ALONE, World, explained_memory, explained_model
+from labeldp.training.machine import ALONE, Machine, World, explained_memory, explained_model
+from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Steps, Trainer
 
 Progress = Callable[[dict[str, Any]], None]
 PublicTest = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 MOST_CLASSES = 200  # of a confusion matrix
-_SUMMED_UP = {
-    "accuracy_estimated",
-    "interval_95",
-    "rows_judged",
-    "mechanism",
-    "train_flop",
-    "seconds",
-    "dtype",
-    "device",
-    "epochs",
-}
 
 
 def train(
@@ -62,7 +60,7 @@ def train(
         if world.first:
             run.match(job.config())
         world.wait()
-        done = run.finished()
+        done = run.summed_up()
         if done is not None:
             return finished_before(run, job, done) if world.first else {}
         if run.checkpoint.exists():
@@ -77,7 +75,7 @@ def train(
         world.wait()
         if world.first:
             run.note_start(job.release.paths, dated=job.timed)
-            run.write_trained(job.release, split.train)
+            _note_trained(run, job.release, split.train)
         history = run.resume(trainer.epoch) if world.first else []
         fit = trainer.fit(features, split.train, job.known, on_step)
         while trainer.epoch < job.recipe.epochs and not world.told(_out_of_patience(job, history)):
@@ -106,7 +104,7 @@ def train(
         "processes": world.size,
     }
     summary["commonest_class_estimated"] = _commonest(job)
-    run.write("summary.json", summary)
+    run.write_summary("training", summary)
     return summary
 
 
@@ -117,10 +115,7 @@ def finished_before(run: RunFolder, job: Job, summary: dict[str, Any]) -> dict[s
         raise InputError(
             f"{run.path} states another certificate than its release proves: its summary.json was altered. Choose another `out`."
         )
-    if not set(summary) >= _SUMMED_UP:
-        raise InputError(
-            f"{run.path / 'summary.json'} is damaged: it says nothing of {min(_SUMMED_UP - set(summary))}."
-        )
+    run.read_training()
     return summary
 
 
@@ -162,7 +157,7 @@ def keep_confusion(run: RunFolder, job: Job, rows: Rows, predictions: Rows) -> N
         found = estimate_confusion(job.release.mechanism, job.release.observations[rows], predictions)
     except NoJudgeError:
         return
-    run.write("confusion.json", found.without_canaries(job.canary_share).to_json())
+    write_json(run.confusion, found.without_canaries(job.canary_share).to_json())
 
 
 def _keep(
@@ -231,3 +226,159 @@ def estimate_json(estimate: AccuracyEstimate | None) -> dict[str, Any]:
 def _accuracy(trainer: Trainer, features: npt.NDArray[Any], labels: npt.NDArray[np.int64]) -> float:
     predictions = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features))).argmax(axis=1)
     return float((predictions == labels).mean())
+
+
+# ----------------------------------------------------------------
+# What a finished run is for: predictions, and an honest accuracy on other rows.
+
+
+def open_run(folder: Path, machine: Machine | None = None, model: str | None = None) -> tuple[Trainer, Config]:
+    """A run's model, ready to predict, and its configuration.
+
+    A model of your own (`package.module:Class`) must be named again: a run directory may come from somebody else, and nothing that
+    it names is imported on its word alone.
+    """
+    run = RunFolder(folder)
+    config = run.read_config()
+    try:
+        recipe = Recipe(**config.recipe)  # type: ignore[arg-type]
+        given = all("None" in str(field.type) or getattr(recipe, field.name) is not None for field in fields(Recipe))
+        if not given:
+            raise ValueError
+    except (ValueError, TypeError):
+        raise InputError(f"{folder} is not a run of `labeldp train`.") from None
+    if run.read_training() is None:
+        raise InputError(f"{folder} is not finished: the same `labeldp train` command goes on with it.")
+    name, shape = config.model, config.feature_shape
+    if name not in models.NAMES and name != model:
+        raise InputError(
+            f"this run's model is {name}, which is code: name it yourself if you trust it (`model={name!r}`)."
+        )
+    device, dtype = (machine or Machine()).chosen(images=len(shape) == 3)
+    built = models.build(name, shape, config.num_classes)
+    try:
+        trainer = Trainer(built, recipe, device, dtype)
+    except (ValueError, TypeError):
+        raise InputError(f"{folder} has a recipe that no training can have: its config.json is damaged.") from None
+    trainer.load(run.final)
+    return trainer, config
+
+
+def predict(
+    folder: Path, features: npt.NDArray[Any], machine: Machine | None = None, model: str | None = None
+) -> npt.NDArray[np.float32]:
+    """The run's class probabilities for new rows."""
+    return predictor(folder, machine, model)(features)
+
+
+def predictor(
+    folder: Path, machine: Machine | None = None, model: str | None = None
+) -> Callable[[npt.NDArray[Any]], npt.NDArray[np.float32]]:
+    """The same for one part of the rows after the other; the model is read once."""
+    trainer, config = open_run(folder, machine, model)
+
+    def probabilities(features: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        if features.shape[1:] != config.feature_shape:
+            shapes = (list(config.feature_shape), list(features.shape[1:]))
+            raise InputError("the model takes features of shape {}; these have {}.".format(*shapes))
+        if (features.dtype == np.uint8) != (config.feature_type == "uint8"):
+            raise InputError(f"the model was trained on {config.feature_type}; these features are {features.dtype}.")
+        with explained_memory("predict fewer rows at a time."):
+            return trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features)))
+
+    return probabilities
+
+
+def evaluate(
+    folder: Path,
+    release: Release,
+    features: npt.NDArray[Any],
+    machine: Machine | None = None,
+    *,
+    model: str | None = None,
+    other_rows: bool = False,
+) -> AccuracyEstimate:
+    """Accuracy on released rows that this run has not trained on; rows that it has are refused.
+
+    Where rows go by number in another data set, or by id here and by number there, nobody can see whether they are the same people:
+    there is a warning, unless `other_rows` says that they are not.
+    """
+    run = RunFolder(folder)
+    config = run.read_config()
+    names = release.header["label_names"]
+    if (release.mechanism.num_classes, names and tuple(names)) != (config.num_classes, config.label_names):
+        raise InputError("this release has other classes (or the same in another order) than the run was trained with.")
+    if None not in (release.label, config.label) and release.label != config.label:
+        raise InputError(
+            f"this release is of the label {release.header['label']!r}; the run was trained on {config.label!r}."
+        )
+    doubt = _refuse_trained(run, release)
+    if doubt is not None and not other_rows:
+        warnings.warn(doubt, stacklevel=2)
+    if len(features) != len(release):
+        raise InputError(f"there are {len(features):,} rows of features for {len(release):,} released rows.")
+    predictions = predict(folder, features, machine, model).argmax(axis=1)
+    return estimate_accuracy(release.mechanism, release.observations, predictions)
+
+
+def _note_trained(run: RunFolder, release: Release, rows: Rows) -> None:
+    run.write_trained(
+        pa.array(release.ids[rows]),
+        TrainedRows(
+            by_id=release.header["ids"] is not None,
+            data_set=release.data_set,
+            behind=tuple(one for one in release.behind if one not in release.checksums),
+            unknown_prior=any(not origin.known for origin in release.origins),
+        ),
+    )
+
+
+def _refuse_trained(run: RunFolder, release: Release) -> str | None:
+    """Rows that this run has trained on cannot judge it. Returned is a doubt, where nobody can tell whether it has."""
+    ids, trained = run.read_trained()
+    if set(release.checksums) & set(trained.behind):
+        raise InputError(
+            "the model's rows were released with a prior from a model of *this* release: its rows shaped what was learned, and cannot "
+            "judge it."
+        )
+    by_id = release.header["ids"] is not None
+    # Ids name people whatever the data set is called; row numbers mean something within one data set only.
+    if by_id != trained.by_id or not (by_id or trained.data_set == release.data_set):
+        return (
+            "whether these rows were trained on cannot be seen: the run and this release name rows in different ways, or number those "
+            "of two data sets. If they were, this accuracy is wrong. If you know that they were not, say so: `other_rows=True`."
+        )
+    doubt = (
+        "the model's rows were released with a public prior of unknown origin. If that was made from these rows' released labels, this "
+        "accuracy is wrong. If you know that it was not, say so: `other_rows=True`."
+    )
+    # Whatever the form in which they were released: an id that may be the same is.
+    same = pc.is_in(comparable(release.comparable_ids()), value_set=comparable(ids))
+    again = np.flatnonzero(same.to_numpy(zero_copy_only=False))
+    if len(again):
+        raise InputError(
+            f"{len(again):,} of these rows were trained on (the first at position {again[0]}): an accuracy on them would be "
+            "wrong. Evaluate on rows that were held out."
+        )
+    return doubt if trained.unknown_prior else None
+
+
+# ----------------------------------------------------------------
+# Metrics for TensorBoard, in the run directory.
+
+
+def tensorboard(folder: Path) -> Progress:
+    """What writes each epoch's metrics to folder/tensorboard."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise InputError('TensorBoard is an extra: pip install "labeldp[tensorboard]"') from None
+    writer = SummaryWriter(str(RunFolder(folder).tensorboard))
+
+    def write(metrics: dict[str, Any]) -> None:
+        for name, value in metrics.items():
+            if name != "epoch":
+                writer.add_scalar(name, value, metrics["epoch"])
+        writer.flush()
+
+    return write

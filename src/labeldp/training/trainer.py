@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from labeldp.errors import InputError
-from labeldp.training import checkpoint
+from labeldp.files.atomic import place_file
 from labeldp.training.augment import cutout, flip, randaugment, shift
 from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
-from labeldp.training.machine import ALONE, World
+from labeldp.training.machine import ALONE, World, encode
 from labeldp.training.recipe import Recipe
 
 Evidence = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32]]
@@ -254,15 +254,39 @@ class Trainer:
         self.model.train(was_training)
         return 3 * int(counter.get_total_flops()) // len(x)
 
-    # ── checkpoints ──
+    # ── checkpoints: everything that continuing needs, as safetensors. Nothing in such a file is executed ──
 
     def save(self, path: Path) -> None:
-        """See `labeldp.training.checkpoint`."""
-        checkpoint.save(self, path)
+        """Write the state, placed in one step."""
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        tensors |= {"input.mean": self.mean, "input.scale": self.scale}
+        if self.averaged is not None:
+            tensors |= {f"average.{name}": value for name, value in self.averaged.state_dict().items()}
+        tensors |= {f"momentum.{index}": value for index, value in self.momenta().items()}
+        tensors |= {f"statistics.{name}": value for name, value in self.statistics().items()}
+        content = encode(tensors, {"epoch": str(self.epoch), "flop": str(self.flop)})
+        place_file(path, lambda file: file.write(content))
 
     def load(self, path: Path) -> None:
-        """Continue from a checkpoint."""
-        checkpoint.load(self, path)
+        """Bring a fresh trainer to the state that was saved."""
+        from safetensors import SafetensorError, safe_open
+
+        def part(name: str) -> dict[str, Tensor]:
+            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                counts = file.metadata()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            self.model.load_state_dict(part("model."))
+            if self.averaged is not None:
+                self.averaged.load_state_dict(part("average."))
+            self.mean, self.scale = tensors["input.mean"], tensors["input.scale"]
+            self.epoch, self.flop = int(counts["epoch"]), int(counts["flop"])
+            self.set_momenta({int(index): value for index, value in part("momentum.").items()})
+            self.set_statistics(part("statistics."))
+        except (SafetensorError, OSError, KeyError, RuntimeError, TypeError, ValueError):
+            raise InputError(f"{path} is not a checkpoint of this model.") from None
 
     def statistics(self) -> dict[str, Tensor]:
         """What a trainer remembers beside model, average and momenta."""

@@ -12,9 +12,8 @@ from labeldp import SeededEntropy
 from labeldp.audit.attack import CalibratedAttack, ModelAttack, NeighbourAttack
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit
-from labeldp.audit.places import find, places_in_release
+from labeldp.audit.places import find, places_in_release, read_placed
 from labeldp.audit.plant import plant_file
-from labeldp.audit.scores import read_scores
 from labeldp.errors import InputError
 from labeldp.release.classes import Classes
 from tests.commands.releasing import release_file
@@ -113,15 +112,15 @@ def test_scores_by_row_number(tmp_path):
     bare = Owner(tmp_path, by_id=False, shuffle=False)
     numbered = tmp_path / "n.parquet"
     write_scores(numbered, np.arange(ROWS), bare.model)
-    assert read_scores(numbered, bare.canaries).places.tolist() == bare.canaries.rows.tolist()
+    assert read_placed(numbered, bare.canaries).places.tolist() == bare.canaries.rows.tolist()
     for name, ids in (("s.parquet", bare.ids), ("t.parquet", [f"u{i}" for i in range(ROWS)])):
         write_scores(tmp_path / name, ids, bare.model)
         with pytest.raises(InputError, match="plant with ids"):
-            read_scores(tmp_path / name, bare.canaries)
+            read_placed(tmp_path / name, bare.canaries)
     (tmp_path / "named").mkdir()
     named = Owner(tmp_path / "named")
     write_scores(numbered, np.arange(ROWS), named.model, {"named": False})
-    scores = read_scores(numbered, named.canaries)
+    scores = read_placed(numbered, named.canaries)
     assert (scores.places.tolist(), scores.ids) == (named.canaries.rows.tolist(), None)
     assert (places_in_release(bare.release, bare.canaries) == bare.canaries.rows).all()  # in its source's order
     with pytest.raises(InputError, match="shuffled"):

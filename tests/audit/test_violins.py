@@ -10,9 +10,8 @@ import pytest
 
 from labeldp.audit import audit
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.figure import canary_figure, memorization_figure, save_figure
-from labeldp.audit.guesses import HIGHEST, LOWEST, ZOOM, count_guesses
 from labeldp.audit.paper import comparisons, paper_intervals
+from labeldp.audit.violins import HIGHEST, LOWEST, ZOOM, canary_figure, count_guesses, memorization_figure, save_figure
 from labeldp.entropy import SeededEntropy
 from labeldp.errors import InputError
 
@@ -169,7 +168,7 @@ def python(code):
 def test_matplotlib_is_an_extra():
     out = python(
         "import sys; sys.modules['matplotlib'] = None\n"
-        "from labeldp.audit.figure import memorization_figure\n"
+        "from labeldp.audit.violins import memorization_figure\n"
         "try: memorization_figure([[0.2, 0.5, 0.3]] * 20, [0] * 20, [1] * 20)\n"
         "except ValueError as error: print(error)"
     )
@@ -179,8 +178,8 @@ def test_matplotlib_is_an_extra():
 @needs_matplotlib
 def test_pyplot_is_left_alone():
     out = python(
-        "import sys\nfrom labeldp.audit import figure\nassert 'matplotlib' not in sys.modules\n"
-        "figure.memorization_figure([[0.2, 0.5, 0.3]] * 20, [0] * 20, [1] * 20)\n"
+        "import sys\nfrom labeldp.audit import violins\nassert 'matplotlib' not in sys.modules\n"
+        "violins.memorization_figure([[0.2, 0.5, 0.3]] * 20, [0] * 20, [1] * 20)\n"
         "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules, 'torch' in sys.modules)"
     )
     assert out.split() == ["True", "False", "False"]

@@ -1,37 +1,130 @@
-"""Figure 1 of the paper, for any run: how sure the model was, and how often it was surer of the planted label.
+"""How sure the model was, and how often it was surer of the planted label: what violins are drawn of, and Figure 1 of the paper.
 
-A violin has the guesses that are right on its right side and the wrong ones on its left, both on one scale. The zoomed box holds those
-from 99% up. Where neither label gets 1%, there is nothing to guess by: those comparisons are counted below the violin, not drawn.
+Each canary's planted label y′ is compared with all other labels y″ that it might have had: the C−2 other wrong ones in the paper's
+planting, the K−1 other candidates in a fair draw. The comparisons are sorted by the model's maximal confidence
+p = max(M_y′, M_y″), on the scale of its odds p/(1−p): on a plain one nearly all of them crowd at 0 and 1. A guess is right if
+M_y′ > M_y″.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.guesses import (
-    BINS,
-    HIGHEST,
-    LOWEST,
-    ZOOM,
-    Comparisons,
-    Violins,
-    canary_comparisons,
-    count_guesses,
-    log_odds,
-    papers_comparisons,
-    smooth,
-)
+from labeldp.audit.paper import check_confidences, comparisons
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+LOWEST, ZOOM, HIGHEST = 0.01, 0.99, 0.99999  # a higher confidence is drawn at the top
+BINS = 600  # of a violin, bottom to top
+_BANDWIDTH = BINS / 32
+_MOST = 1 << 48  # guesses in a bin
+# Block by block: the model's confidence in the planted label (n), and in each of the others (n, k).
+Block: TypeAlias = tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]
+Comparisons: TypeAlias = Callable[[], Iterable[Block]]
+
+
+@dataclass(frozen=True)
+class Violins:
+    """How many guesses are right and wrong, in equal bins of log-odds from `low` to HIGHEST; and below `low`."""
+
+    low: float
+    right: npt.NDArray[np.int64]
+    wrong: npt.NDArray[np.int64]
+    right_below: int
+    wrong_below: int
+
+    def stated(self) -> StatedViolins:
+        """For a file."""
+        right, wrong = (tuple(side.tolist()) for side in (self.right, self.wrong))
+        return StatedViolins(self.low, right, wrong, self.right_below, self.wrong_below)
+
+
+@dataclass(frozen=True)
+class StatedViolins:
+    """The same in a file, which may be anybody's."""
+
+    low: float
+    right: tuple[int, ...]
+    wrong: tuple[int, ...]
+    right_below: int
+    wrong_below: int
+
+    def __post_init__(self) -> None:
+        counts = (*self.right, *self.wrong, self.right_below, self.wrong_below)
+        if not len(self.right) == len(self.wrong) == BINS or not all(0 <= count < _MOST for count in counts):
+            raise InputError(f"a violin counts guesses in {BINS} bins.")
+        if not 0 < self.low < HIGHEST:
+            raise InputError("a violin begins at a confidence between 0 and 1.")
+
+    def violins(self) -> Violins:
+        """To be drawn."""
+        right, wrong = (np.array(side, dtype=np.int64) for side in (self.right, self.wrong))
+        return Violins(self.low, right, wrong, self.right_below, self.wrong_below)
+
+
+def papers_comparisons(
+    confidences: npt.ArrayLike, true_label: npt.ArrayLike, canary_label: npt.ArrayLike
+) -> Comparisons:
+    """The paper's planting. The arguments are those of `paper_interval`."""
+    arrays = check_confidences(confidences, true_label, canary_label)
+    return lambda: ((planted, others) for _, planted, others in comparisons(*arrays))
+
+
+def canary_comparisons(
+    probabilities: npt.NDArray[np.floating[Any]], canaries: Canaries, places: npt.NDArray[np.int64] | None = None
+) -> Comparisons:
+    """Canaries of a fair draw. `probabilities` are those of all rows; `places` are the canaries' among them, if not their rows."""
+    said = np.take_along_axis(probabilities[canaries.rows if places is None else places], canaries.candidates, axis=1)
+    planted = canaries.candidates == canaries.planted[:, None]
+    block = said[planted], said[~planted].reshape(len(said), -1)
+    return lambda: [block]
+
+
+def count_guesses(compared: Iterable[Block], low: float) -> Violins:
+    """Sort the comparisons into bins. A tie is a wrong guess, as in the attack."""
+    bottom, top = log_odds(low), log_odds(HIGHEST)
+    counts, below = np.zeros((2, BINS), np.int64), np.zeros(2, np.int64)
+    for planted, others in compared:
+        surer = np.maximum(planted[:, None], others)
+        sure, right = surer >= low, planted[:, None] > others
+        for k, side in enumerate((right, ~right)):
+            chosen = surer[sure & side].astype(np.float64).clip(0, HIGHEST)
+            bins = (np.log2(chosen / (1 - chosen)) - bottom) / (top - bottom) * BINS
+            counts[k] += np.bincount(bins.astype(np.int64).clip(0, BINS - 1), minlength=BINS)
+            below[k] += np.count_nonzero(~sure & side)
+    return Violins(low, counts[0], counts[1], int(below[0]), int(below[1]))
+
+
+def smooth(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """A Gaussian kernel over the bins, reflected at both ends: the area stays the number of guesses."""
+    reach = int(4 * _BANDWIDTH)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / _BANDWIDTH) ** 2)
+    return np.convolve(np.pad(counts, reach, mode="symmetric"), kernel / kernel.sum(), mode="valid")
+
+
+def log_odds(confidence: float) -> float:
+    """To base 2: one more doubles the odds."""
+    return math.log2(confidence / (1 - confidence))
+
+
+# ----------------------------------------------------------------
+# Figure 1 of the paper, for any run.
+#
+# A violin has the guesses that are right on its right side and the wrong ones on its left, both on one scale. The zoomed box holds those
+# from 99% up. Where neither label gets 1%, there is nothing to guess by: those comparisons are counted below the violin, not drawn.
 
 _TICKS = (0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 _RIGHT, _WRONG = "#0072B2", "#D55E00"  # Okabe and Ito's blue and vermilion: safe for the colour-blind

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from labeldp.audit.counts import OneRunCounts
-from labeldp.audit.headline import Bound, Headline
-from labeldp.audit.kept import KeptAudit
+from labeldp.audit.counts import Bound, Headline, OneRunCounts
 from labeldp.audit.measure import audit_paper
-from labeldp.audit.result import AuditResult
+from labeldp.audit.result import AuditResult, KeptAudit
 from labeldp.errors import InputError
+from labeldp.files.summary import Certificate
 from labeldp.mechanisms import Guarantee
-from labeldp.report.build import Report
+from labeldp.report.page import Report
 
 from .pages import text
-from .test_damage import ODD, leaves, replaced
+from .test_readers import ODD, leaves, replaced
 
 MODEL, RELEASE, OTHER = "m" * 64, "a" * 64, "b" * 64
 
@@ -178,12 +177,12 @@ def test_bounds_are_stated_at_the_delta_of_the_certificate_that_they_stand_besid
     """An audit at δ = 0 (of scores, with no release named) beside a certificate at 1e-5, and the other way round."""
     run = Report.of([kept(tmp_path / "a", 200, 220)]).runs[0]
     pure = run.headline.epsilon
-    loose = replace(run, certificate={"epsilon": 2.0, "delta": 1e-5, "reason": None}).with_headline(0)
-    assert (loose.headline.delta, loose.measured[0].result["delta"]) == (1e-5, 1e-5)
+    loose = replace(run, certificate=Certificate(2.0, 1e-5)).with_headline(0)
+    assert (loose.headline.delta, loose.measured[0].result.delta) == (1e-5, 1e-5)
     assert 0 < loose.headline.epsilon < pure
     run = Report.of([kept(tmp_path / "b", 200, 220, delta=1e-5)]).runs[0]
     assert run.headline.delta == 1e-5  # nothing is stated beside it: its own
-    strict = replace(run, certificate={"epsilon": 2.0, "delta": 0.0, "reason": None}).with_headline(0)
+    strict = replace(run, certificate=Certificate(2.0, 0.0)).with_headline(0)
     assert (strict.headline.delta, strict.headline.epsilon) == (0.0, pure)
 
 

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from labeldp.errors import InputError
-from labeldp.report.build import Report
+from labeldp.report.page import Report
 
 pytestmark = pytest.mark.xdist_group("runs")
 

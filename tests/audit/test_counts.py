@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from labeldp.audit.counts import GameCounts, GaussianCounts, OneRunCounts, counts_json, read_counts
-from labeldp.audit.headline import CONFIDENCE, Bound, Headline
+from labeldp.audit.counts import (
+    CONFIDENCE,
+    Bound,
+    GameCounts,
+    GaussianCounts,
+    Headline,
+    OneRunCounts,
+    counts_json,
+    read_counts,
+)
 from labeldp.audit.result import AuditResult
 from labeldp.errors import InputError
 from labeldp.mechanisms import Guarantee
@@ -145,7 +153,7 @@ def test_no_such_confidence_or_delta(changes, delta):
     "change",
     [
         {"kind": "magic"}, {"correct": 101}, {"guesses": 501}, {"correct": -1}, {"correct": 50.0}, {"correct": True}, {"fixed": 1},
-        {"share": 0}, {"share": "1"}, {"share": math.nan}, {"candidates": 1}, {"canaries": 10**7}, {"extra": 1},
+        {"share": 0}, {"share": "1"}, {"share": math.nan}, {"candidates": 1}, {"canaries": 10**7},
     ],
 )  # fmt: skip
 def test_counts_from_elsewhere_are_counts_or_nothing(change):

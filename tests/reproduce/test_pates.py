@@ -27,7 +27,10 @@ def pate_summary(accuracy, answered=50, asked=94, **more):
     }
     return {
         "certificate": {"epsilon": 1.5991, "delta": 1e-5, "reason": None},
-        "mechanism": {"name": "pate", "parameters": parameters | more},
+        "trust": "central",
+        "insecure": None,
+        "release": "ab" * 32,
+        "mechanism": {"name": "pate", "num_classes": 10, "parameters": parameters | more},
         "asked": asked,
         "answered": answered,
         "accuracy_test": {"mean": accuracy, "std": None},

@@ -10,7 +10,7 @@ import pytest
 
 import labeldp
 from labeldp.errors import InputError
-from labeldp.report.build import Report
+from labeldp.report.page import Report
 
 from .conftest import labeldp_commands
 from .pages import numbers, page, text
@@ -145,7 +145,7 @@ def test_central_trust_is_said(runs, tmp_path):
     held_out = labeldp.Release.load(runs / "pate" / "held-out.parquet")
     (run,) = Report.of([runs / "pate"]).runs
     assert run.epsilon == max(summary["certificate"]["epsilon"], held_out.guarantee.epsilon)
-    assert run.certificate["delta"] == summary["certificate"]["delta"]
+    assert run.certificate.delta == summary["certificate"]["delta"]
     assert f"{len(held_out):,}, released by {held_out.mechanism.name}" in words
     # A summary that keeps silent of them, or a release that is missing, makes it no less.
     for change in (lambda folder, s: s.update(held_out=None), lambda folder, s: (folder / "answers.parquet").unlink()):
@@ -189,8 +189,8 @@ def test_an_audit_joins_the_run_that_it_is_of(tmp_path):
 
 
 def test_an_audit_that_saw_true_labels_is_the_owners(tmp_path, runs):
-    from labeldp.audit.kept import KeptAudit
-    from tests.audit.test_kept import measured
+    from labeldp.audit.result import KeptAudit
+    from tests.audit.test_result import measured
 
     KeptAudit.of(measured(), None, None, knows_truth=True).save(tmp_path / "audit")
     public = Report.of([tmp_path / "audit"])

@@ -12,11 +12,10 @@ import labeldp
 from labeldp import NoPrivacy, PrivateLabels, SeededEntropy
 from labeldp.audit.attack import CalibratedAttack, ModelAttack, NeighbourAttack, ReleaseAttack, guess
 from labeldp.audit.canaries import Canaries
-from labeldp.audit.measure import audit, audit_paper
-from labeldp.audit.planted_here import check_planted_here
-from labeldp.audit.scores import checked_probabilities
+from labeldp.audit.measure import audit, audit_paper, check_planted_here
 from labeldp.audit.thresholds import Bonferroni
 from labeldp.errors import InputError
+from labeldp.files.predictions import checked_probabilities
 from labeldp.mechanisms.plan import calibrate
 from labeldp.release.prior import PriorOrigin
 

@@ -14,10 +14,9 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import PriorAware
 from labeldp.mechanisms.candidates import most_informative
 from labeldp.training.crossfit import cross_fit
-from labeldp.training.finished import open_run
 from labeldp.training.job import Job
 from labeldp.training.recipe import Recipe
-from labeldp.training.run import train
+from labeldp.training.run import open_run, train
 
 ROWS = 1500
 

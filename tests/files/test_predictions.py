@@ -6,8 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp.files import tables
-from labeldp.release.probabilities import read_probabilities
-from labeldp.training.scores import write_parts, write_scores
+from labeldp.files.predictions import read_predictions, write_parts, write_predictions
 
 ROWS, CLASSES = 1000, 3
 VALUES = np.random.default_rng(0).dirichlet(np.ones(CLASSES), ROWS).astype(np.float32)
@@ -17,11 +16,11 @@ NAMES = np.array([f"u{i}" for i in range(ROWS)], dtype=object)
 @pytest.mark.parametrize("name", ["p.parquet", "p.npy"])
 @pytest.mark.parametrize("step", [1, 7, 999, ROWS])
 def test_parts_make_the_same_file_as_one_piece(tmp_path, name, step):
-    write_scores(tmp_path / name, NAMES, VALUES, {"named": True})
-    whole = read_probabilities(tmp_path / name)
+    write_predictions(tmp_path / name, NAMES, VALUES, {"named": True})
+    whole = read_predictions(tmp_path / name)
     parts = ((NAMES[start : start + step], VALUES[start : start + step]) for start in range(0, ROWS, step))
     assert write_parts(tmp_path / name, parts, {"named": True}) == ROWS
-    read = read_probabilities(tmp_path / name)
+    read = read_predictions(tmp_path / name)
     np.testing.assert_array_equal(read.values, VALUES)
     assert read.values.dtype == whole.values.dtype
     assert (read.ids is None) == (name == "p.npy")
@@ -30,7 +29,7 @@ def test_parts_make_the_same_file_as_one_piece(tmp_path, name, step):
 
 
 def test_an_array_is_numpys_own(tmp_path):
-    write_scores(tmp_path / "ours.npy", NAMES, VALUES)
+    write_predictions(tmp_path / "ours.npy", NAMES, VALUES)
     np.save(tmp_path / "numpys.npy", VALUES)
     assert (tmp_path / "ours.npy").read_bytes() == (tmp_path / "numpys.npy").read_bytes()
 
@@ -65,7 +64,7 @@ def test_predictions_do_not_depend_on_how_a_file_is_cut(cli, tmp_path, monkeypat
     monkeypatch.setattr(tables, "_MAX_BATCH_ROWS", 64)
     monkeypatch.setattr(tables, "_BLOCK_BYTES", 4096)
     assert "4,096 rows" in done("predict", tmp_path / "run", "--features", features, "--out", out[1])
-    whole, cut = map(read_probabilities, out)
+    whole, cut = map(read_predictions, out)
     np.testing.assert_allclose(whole.values, cut.values, atol=1e-6)
     assert whole.ids.to_pylist() == cut.ids.to_pylist() == list(range(rows))
     assert pq.read_metadata(out[1]).num_row_groups > 1 or kind == "npy"

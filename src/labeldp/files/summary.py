@@ -1,0 +1,491 @@
+"""What the files of a run say, typed. Writers are checked by these types, and readers read nothing else.
+
+A summary says its `kind`; those of earlier versions do not, and are told apart by what they have (`kind_of`). The rules of reading
+are those of `schema`: what is missing in an old directory has a default here, or the file is refused in a sentence. Nothing here is
+believed: that a certificate is one does not make it true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from labeldp.errors import InputError
+from labeldp.files.schema import SchemaError, decode
+
+Value: TypeAlias = bool | int | float | str | None
+Ends: TypeAlias = tuple[float, float]
+_MOST_CLASSES, _MOST_ROWS, _MOST = 10**6, 1 << 30, 10**12  # a file does not make us count further
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """(ε, δ); of no ε the reason. `given` is what it takes for granted, if anything."""
+
+    epsilon: float | None
+    delta: float | None = None
+    reason: str | None = None
+    given: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None and (self.epsilon < 0 or self.delta is None or not 0 <= self.delta < 1):
+            raise InputError("ε is at least 0, and δ from 0 to below 1.")
+
+    def to_json(self) -> dict[str, Any]:
+        """As a release states it."""
+        said = {"epsilon": self.epsilon, "delta": self.delta, "reason": self.reason}
+        return said if self.given is None else {**said, "given": self.given}
+
+
+@dataclass(frozen=True)
+class StatedParameters:
+    """Of a mechanism, those that are shown; the others are the release's to say."""
+
+    parts: tuple[StatedMechanism, ...] = ()
+    teachers: int | None = None
+    sigma1: float | None = None
+    sigma2: float | None = None
+    threshold: float | None = None
+    max_asked: int | None = None
+    max_answered: int | None = None
+
+
+@dataclass(frozen=True)
+class StatedMechanism:
+    """The mechanism of the labels that were trained on, as a summary names it."""
+
+    name: str
+    num_classes: int
+    parameters: StatedParameters = StatedParameters()
+
+    def __post_init__(self) -> None:
+        _check_classes(self.num_classes)
+
+    @property
+    def words(self) -> str:
+        """Its name; of joined releases, the parts'."""
+        parts = self.parameters.parts if self.name == "joint" else ()
+        return " + ".join(part.name for part in parts) or self.name
+
+
+# ── audits ──
+
+
+@dataclass(frozen=True)
+class StatedLook:
+    """One attack of an audit. `counts` is what it counted, look by look; earlier versions kept none."""
+
+    attack: str
+    epsilon_low: float | None
+    guesses: int
+    correct: int
+    abstained: int
+    alpha: float | None = None
+    threshold: float | None = None
+    counts: tuple[dict[str, bool | int | float | str], ...] | None = None
+
+
+@dataclass(frozen=True)
+class StatedAudit:
+    """An audit's result as `AuditResult.to_json` has it. An end that is None is infinite, or there is none."""
+
+    epsilon_low: float | None
+    epsilon_high: float | None
+    delta: float
+    confidence: float
+    method: str
+    assumption: str
+    guesses: int
+    correct: int
+    abstained: int
+    canaries: int
+    candidates: int
+    attack: str
+    threshold: float | None = None
+    shared_by: int | None = None
+    looks: tuple[StatedLook, ...] = ()
+    certificate: float | None = None
+    warnings: tuple[str, ...] = ()
+    given: str | None = None
+
+    def __post_init__(self) -> None:
+        counted = (self.guesses, self.correct, self.abstained, self.canaries, self.candidates)
+        if not 0 <= self.delta < 1 or not all(0 <= count <= _MOST for count in counted):
+            raise InputError("δ is from 0 to below 1, and counts are not negative.")
+
+    @property
+    def attacks(self) -> tuple[StatedAudit, ...]:
+        """Each alone, with what it counted as its one look; of an audit that kept no looks, itself."""
+        same = ("epsilon_low", "guesses", "correct", "abstained", "attack")
+        whole = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        each = [{**whole, **{name: getattr(look, name) for name in same}, "looks": (look,)} for look in self.looks]
+        return tuple(
+            StatedAudit(**{name: one[name] for name in StatedAudit.__dataclass_fields__}) for one in each or [whole]
+        )
+
+
+# ── summaries ──
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one stage of several took."""
+
+    rows_trained: int
+    epochs: int
+    train_flop: float
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """Of a trained model: the certificate beside the accuracy. `seconds` is not noted under central trust."""
+
+    certificate: Certificate
+    trust: str
+    insecure: str | None
+    release: str
+    mechanism: StatedMechanism
+    model: str
+    rows_trained: int
+    epochs: int
+    train_flop: float
+    seconds: float | None
+    dtype: str
+    device: str
+    releases: tuple[str, ...] | None = None
+    judge: str | None = None
+    accuracy_test: float | None = None
+    rows_tested: int | None = None
+    accuracy_estimated: float | None = None
+    accuracy_unbiased: float | None = None
+    standard_error: float | None = None
+    interval_95: Ends | None = None
+    rows_judged: int = 0
+    rows_held_out: int | None = None
+    epoch_selected: int | None = None
+    commonest_class_estimated: float | None = None
+    threads: int | None = None
+    processes: int = 1
+    folds: int | None = None
+    estimate_of_models_trained_on: float | None = None
+    stages: tuple[Stage, ...] = ()
+    audit: dict[str, StatedAudit] = field(default_factory=dict)
+    kind: Literal["training"] = "training"
+
+    def __post_init__(self) -> None:
+        if self.accuracy_estimated is not None and self.interval_95 is None:
+            raise InputError("an estimated accuracy has an interval.")
+        if not 0 <= (self.accuracy_test or 0.0) <= 1 or not 0 <= (self.rows_tested or 0) < _MOST_ROWS:
+            raise InputError("an accuracy on public test labels is from 0 to 1, of so many rows.")
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """The releases that it was trained on, and those behind their public priors."""
+        return self.releases or (self.release,)
+
+    @property
+    def trained_on(self) -> tuple[str, ...]:
+        """The releases that it was trained on."""
+        parts = len(self.mechanism.parameters.parts) if self.mechanism.name == "joint" else 1
+        return self.behind[:parts]
+
+
+@dataclass(frozen=True)
+class StudentsMean:
+    """Over students: of accuracies that are estimated also unbiased, and with limits, which earlier versions did not have."""
+
+    mean: float | None
+    std: float | None = None
+    unbiased: float | None = None
+    interval_95: Ends | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= (self.mean or 0.0) <= 1:
+            raise InputError("an accuracy is from 0 to 1.")
+
+
+@dataclass(frozen=True)
+class Student:
+    """One of them. Earlier versions noted how long it took."""
+
+    accuracy_test: float | None = None
+    accuracy_estimated: float | None = None
+    accuracy_unbiased: float | None = None
+    standard_error: float | None = None
+    interval_95: Ends | None = None
+    train_flop: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """Rows that neither teachers nor students saw, and what they paid."""
+
+    rows: int
+    mechanism: str | None = None
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True)
+class DataDependent:
+    """A sanitised data-dependent ε, which was paid for."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class PateSummary:
+    """Of teachers that were asked, and students that learned from the answers."""
+
+    certificate: Certificate
+    trust: str
+    insecure: str | None
+    release: str
+    mechanism: StatedMechanism
+    asked: int
+    answered: int
+    students: tuple[Student, ...]
+    accuracy_test: StudentsMean
+    teachers_flop: float
+    students_flop: float
+    accuracy_estimated: StudentsMean = StudentsMean(None)
+    held_out: HeldOutRows | None = None
+    data_dependent: DataDependent | None = None
+    basis: str = "caps"
+    audit: dict[str, StatedAudit] = field(default_factory=dict)
+    kind: Literal["pate"] = "pate"
+
+    def __post_init__(self) -> None:
+        if self.accuracy_estimated.mean is not None and self.held_out is None:
+            raise InputError("who estimates an accuracy has held out rows.")
+
+
+@dataclass(frozen=True)
+class GamesSummary(StatedAudit):
+    """Of `audit-repeat`: the same training, many times over."""
+
+    kind: Literal["games"] = "games"
+
+
+@dataclass(frozen=True)
+class HeuristicSummary:
+    """Of `audit-heuristic`: all canaries in one training, and a part of them in each of several."""
+
+    together: StatedAudit
+    apart: StatedAudit
+    overlap: bool | None = None
+    accuracy_together: float | None = None
+    accuracy_apart: tuple[float, ...] = ()
+    kind: Literal["heuristic"] = "heuristic"
+
+
+Summary: TypeAlias = TrainingSummary | PateSummary | GamesSummary | HeuristicSummary
+_KINDS: dict[str, type[Summary]] = {
+    "training": TrainingSummary,
+    "pate": PateSummary,
+    "games": GamesSummary,
+    "heuristic": HeuristicSummary,
+}
+
+
+def read_summary(data: Mapping[str, Any]) -> Summary:
+    """Of its kind."""
+    kind = kind_of(data)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise SchemaError(f"kind is none of {', '.join(map(repr, _KINDS))}.")
+    return decode(_KINDS[kind], data)
+
+
+def kind_of(data: Mapping[str, Any]) -> Any:
+    """What it says; of an earlier version, what it must be."""
+    if "kind" in data:
+        return data["kind"]
+    if "teachers_flop" in data:
+        return "pate"
+    if "together" in data and "apart" in data:
+        return "heuristic"
+    return "games" if "epsilon_low" in data else "training"
+
+
+@dataclass(frozen=True)
+class OwnersSummary:
+    """What PATE's votes and true labels say, and nobody has paid for; and how long work on them took."""
+
+    epsilon_data_dependent: float | None = None
+    order: float | None = None
+    teacher_accuracy: float | None = None
+    ensemble_accuracy: float | None = None
+    answers_accuracy: float | None = None
+    agreement: float | None = None
+    teachers_seconds: float = 0.0
+    students_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class TeachersCost:
+    """What teachers took, and how long students did, which the files of a run do not say."""
+
+    flop: int | float
+    seconds: float
+    students_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class LabelsDigest:
+    """Which labels the teachers were trained on, under a key of the owner's."""
+
+    key: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class TeachersConfig:
+    """What makes teachers these: how they were made, and of how many rows."""
+
+    teachers: dict[str, Any]
+    rows: int
+
+
+# ── beside summaries ──
+
+
+@dataclass(frozen=True)
+class Config:
+    """What makes a training this one. The recipe is by name, as `Recipe` takes it."""
+
+    release: str
+    model: str
+    num_classes: int
+    label: str | None
+    label_names: tuple[str, ...] | None
+    feature_shape: tuple[int, ...]
+    holdout: float
+    select: str
+    recipe: dict[str, Value]
+    feature_type: str | None = None
+    features: str | None = None
+    data_set: str | None = None
+    columns: tuple[str, ...] = ()
+    canary_share: float = 0.0
+    patience: int | None = None
+    fold: tuple[int, int] | None = None
+    folds: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_classes(self.num_classes)
+        if self.label_names is not None and len(self.label_names) != self.num_classes:
+            raise InputError("every class has one name.")
+        if not 0 <= self.canary_share < 1:
+            raise InputError("`canary_share` is a share of the rows.")
+        if type(self.recipe.get("seed")) is not int or not all(extent > 0 for extent in self.feature_shape):
+            raise InputError("a recipe has a seed, and features have a shape.")
+
+    @property
+    def seed(self) -> int:
+        """Of the recipe."""
+        return int(self.recipe["seed"] or 0)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names, or numbers."""
+        return self.label_names or tuple(map(str, range(self.num_classes)))
+
+
+@dataclass(frozen=True)
+class GamesConfig:
+    """What `audit-repeat` plays, and how often."""
+
+    game: dict[str, Value | tuple[int, ...]]
+    trainings: int | None = None
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """One epoch. What selects is there where an epoch is chosen, unbiased since it is noted so."""
+
+    epoch: int
+    loss: float | None = None
+    seconds: float | None = None
+    accuracy_selecting: float | None = None
+    unbiased_selecting: float | None = None
+
+
+@dataclass(frozen=True)
+class StatedConfusion:
+    """What each class is taken for: rows are true classes, columns are what the model says."""
+
+    shares: tuple[tuple[float, ...], ...]
+    standard_errors: tuple[tuple[float, ...], ...]
+    called: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        classes = len(self.called)
+        for table in (self.shares, self.standard_errors):
+            if len(table) != classes or any(len(row) != classes or max(map(abs, row)) >= 1e3 for row in table):
+                raise InputError("its tables have a row and a column for each class, of shares.")
+        if any(not 0 <= share < _MOST for share in self.called) or not sum(self.called) > 0:
+            raise InputError("the model says some class, and none less often than never.")
+
+
+@dataclass(frozen=True)
+class StatedSelection:
+    """What `select` says of the winner: its options, and its score with the noise that was paid for."""
+
+    candidate: int
+    candidates: int
+    options: dict[str, Value]
+    score: float
+    score_deviation: float
+    scoring_rows: int
+
+
+@dataclass(frozen=True)
+class StatedMachine:
+    """Where something was computed."""
+
+    cpu: str | None = None
+    cores: int | None = None
+    system: str | None = None
+    python: str | None = None
+    torch: str | None = None
+    numpy: str | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """A command that worked here; `releases` are where it found them, relative to the run, so that both may be moved together."""
+
+    command: str | None
+    day: str | None = None
+    labeldp: str | None = None
+    machine: StatedMachine | None = None
+    releases: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For a file."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Starts:
+    """All of them, oldest first."""
+
+    starts: tuple[Start, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainedRows:
+    """Of the rows that were trained on: how they are named, and what is behind them."""
+
+    by_id: bool
+    data_set: str
+    behind: tuple[str, ...] = ()
+    unknown_prior: bool = False
+
+
+def _check_classes(count: int) -> None:
+    if not 2 <= count <= _MOST_CLASSES:
+        raise InputError(f"there are from 2 to {_MOST_CLASSES:,} classes.")
