@@ -43,6 +43,7 @@ LEFT_BEHIND = (
 )
 FULL_EVERY = 4  # what a full disk does is much what a failing call does
 _RANDOM = re.compile(r"[0-9a-f]{16,}")
+_NOTE = re.compile(r"head-\d+-#")
 
 Files = dict[str, str]  # path below the folder: digest of its content
 
@@ -87,7 +88,8 @@ class Place:
 
 
 def names(files: Files) -> frozenset[str]:
-    return frozenset(_RANDOM.sub("#", name) for name in files)
+    """What is drawn at random left out, and how many entries the ledger's note knows: a draw that is thrown away has one of its own."""
+    return frozenset(_NOTE.sub("head-#", _RANDOM.sub("#", name)) for name in files)
 
 
 def undisturbed(place: Place, command: Command) -> Undisturbed:
