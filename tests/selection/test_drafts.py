@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from labeldp import Ledger, Release, SeededEntropy
-from labeldp.accounting.book import CHARGED, PUBLISHED
+from labeldp.accounting.entries import CHARGED, PUBLISHED
 from labeldp.data.bundled import load
 from labeldp.data.features import Features
 from labeldp.errors import AlreadyReleasedError, InputError, LedgerError, UnfinishedError
