@@ -106,15 +106,15 @@ class Ledger:
 
     def _read(self, entries: list[Entry], marks: list[_Mark]) -> Book:
         """What the entries add up to; only those are checked and replayed that were not before."""
-        known = self._known if self._known is not None and self._known.begins(entries) else None
-        broken = broken_at(entries, known.length if known is not None else 0)
+        known = self._known
+        broken = broken_at(entries, known.length if known is not None and known.begins(entries) else 0)
         if broken is not None:
             raise VerificationError(
                 f"entry {broken} of the ledger {self.path} does not follow from the one before: altered."
             )
         self._check_none_missing(entries if self._journal.begun() else [], marks)
-        self._known = books.read(entries, self.folder, known)
-        return self._known
+        book = self._known = books.read(entries, self.folder, known)
+        return book
 
     def _append(self, transaction: Transaction, added: Iterable[LedgerEntry], known: Book) -> Book:
         """What the entries will add up to, with these; which are checked before they are durable."""

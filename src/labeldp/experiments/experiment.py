@@ -43,7 +43,7 @@ class CanaryPlan:
     candidates: int
     trained_on: Callable[[int], Rows]  # from the number of rows: which of them will be
 
-    def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
+    def keep_in(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
         """Canaries for these labels, drawn once: they are kept in the run directory, and found there when the run is resumed."""
         secret = run / SECRET
         trained = self.trained_on(len(labels))
@@ -80,7 +80,7 @@ class Planted:
 
     canaries: Canaries
 
-    def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
+    def keep_in(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
         """The canaries, which are kept in the run directory too."""
         if not (run / SECRET).exists():
             self.canaries.save(run / SECRET)
@@ -90,7 +90,7 @@ class Planted:
 Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 
-def released(
+def release_bundled(
     dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
     world: World = ALONE, canaries: CanaryPlan | Planted | None = None,
 ) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
@@ -131,7 +131,7 @@ def owners_source(
     RunFolder(run).make()
     if canaries is None and (run / SECRET).exists():
         raise InputError(f"{run} holds a run with canaries: say `canaries` as before, or choose another `out`.")
-    found = None if canaries is None else canaries.kept(run, bundle.labels, bundle.name)
+    found = None if canaries is None else canaries.keep_in(run, bundle.labels, bundle.name)
     labels = bundle.labels if found is None else found.plant(bundle.labels)
     return ArraySource(
         labels,
@@ -161,7 +161,7 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
     canaries = Canaries.load(folder / SECRET)
     if job.release.header["ids"] is not None:  # in an experiment, row numbers serve as ids
         canaries = replace(canaries, ids=canaries.rows)
-    probabilities = kept_probabilities(folder, job)
+    probabilities = write_probabilities(folder, job)
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     found = audit(probabilities, canaries, release=job.release, from_release=True)
     summary["audit"] = {attack: result.to_json() for attack, result in found.each().items()}
@@ -169,7 +169,7 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
     return summary
 
 
-def kept_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
+def write_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
     """The finished model's probabilities for all rows, written once."""
     path = folder / PROBABILITIES
     if not path.exists():

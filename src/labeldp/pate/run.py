@@ -27,7 +27,7 @@ from labeldp.files.atomic import place_file
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.plan import recommend
 from labeldp.pate.answers import Ballots, release_answers, sanitised_path
-from labeldp.pate.material import Material, audited
+from labeldp.pate.material import Material, audit_answers
 from labeldp.pate.students import Progress as StudentProgress
 from labeldp.pate.students import StudentPlan, estimated, spread, train_students
 from labeldp.pate.teachers import VOTES, Progress, TeacherPlan, Voted, check_same_labels, vote
@@ -129,7 +129,7 @@ class Stages:
         """Train them from the release, and sum up."""
         answers = self._answers()
         with RunFolder(self.folder).dated(answers.header["made"]):
-            return self._taught(answers, plan, machine, progress, on_step)
+            return self._teach(answers, plan, machine, progress, on_step)
 
     def _answers(self) -> Release:
         answers = Release.load(self.folder / ANSWERS) if (self.folder / ANSWERS).exists() else None
@@ -139,7 +139,7 @@ class Stages:
             )
         return answers
 
-    def _taught(
+    def _teach(
         self, answers: Release, plan: StudentPlan, machine: Machine | None, progress: StudentProgress, on_step: Steps
     ) -> dict[str, Any]:
         assert isinstance(answers.mechanism, PateAnswers)
@@ -194,7 +194,7 @@ class Stages:
         }
         if self.material.canaries is not None:
             first = self.folder / f"{plan.name}-1"
-            summary["audit"] = audited(
+            summary["audit"] = audit_answers(
                 self.material.canaries, answers, first, features[: self.rows], machine, plan.model
             )
         if answers.mechanism.sanitising is not None:
