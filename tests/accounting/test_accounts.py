@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import labeldp
-from labeldp.accounting.book import ORIGINAL
+from labeldp.accounting.entries import ORIGINAL
 from labeldp.accounting.statement import published, statement
 from labeldp.errors import AlreadyReleasedError, BudgetError, LabelDPError, RefusedError, VerificationError
 from labeldp.release.copies import verify

@@ -13,7 +13,7 @@ import pytest
 import labeldp
 from labeldp import Ledger
 from labeldp.accounting import book, journal
-from labeldp.accounting.book import CHARGED, COMPLETE, DELIVERED
+from labeldp.accounting.entries import CHARGED, COMPLETE, DELIVERED, PUBLISHED
 from labeldp.accounting.journal import Journal
 from labeldp.errors import LedgerError, VerificationError
 
@@ -111,9 +111,10 @@ def test_a_record_that_another_has_moved_is_not_moved(path, monkeypatch):
         with pytest.raises(LedgerError, match="by another process"):
             holder.advance(record, COMPLETE)
     assert (complete.state, record.state) == (COMPLETE, CHARGED)
+    published = ledger.advance(complete, PUBLISHED, checksum="ab")
     with pytest.raises(LedgerError, match="does not fit those before"):
-        ledger.advance(complete, CHARGED)
-    assert len(ledger.verify()) == 51 + 3
+        ledger.advance(published, COMPLETE)
+    assert len(ledger.verify()) == 51 + 4
 
 
 TAMPERED = (

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from labeldp.accounting.book import CHARGED, DELIVERED, Book, DataSet, Fingerprint, ReleaseRecord
+from labeldp.accounting.book import Book, DataSet, ReleaseRecord
 from labeldp.accounting.cost import Cost
+from labeldp.accounting.entries import CHARGED, DELIVERED, Fingerprint
 from labeldp.accounting.filter import Budget, Decision, Request, decide
 from labeldp.accounting.rows import RowNumbers
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, RefusedError
@@ -35,19 +36,19 @@ OTHER = {"mechanism": {"name": "laplace"}}
 
 
 def kinds(decision: Decision):
-    return [kind for kind, _ in decision.entries]
+    return [entry.kind for entry in decision.entries]
 
 
 def test_a_first_release_sets_the_cap_to_its_own_cost():
     decision = decide(EMPTY, request(), Budget(), "now")
     assert kinds(decision) == ["data set", CHARGED]
-    assert Cost.from_json(decision.entries[0][1]["caps"]) == ONE
+    assert Cost.from_json(decision.entries[0].caps) == ONE
     assert decision.repeats is None
 
 
 def test_a_first_release_with_a_budget():
     decision = decide(EMPTY, request(), Budget(pure=4.0), "now")
-    assert Cost.from_json(decision.entries[0][1]["caps"]) == Cost(pure=4.0)
+    assert Cost.from_json(decision.entries[0].caps) == Cost(pure=4.0)
     with pytest.raises(BudgetError, match="Nothing was charged"):
         decide(EMPTY, request(), Budget(pure=0.5), "now")
 
@@ -104,17 +105,17 @@ def test_the_two_caps_are_never_traded():
 def test_a_budget_may_fall_but_rises_only_when_asked_to():
     lower = decide(book(caps=Cost(pure=3.0)), request(), Budget(pure=2.0), "now")
     assert kinds(lower) == ["budget", CHARGED]
-    assert lower.entries[0][1]["raised"] is False
+    assert lower.entries[0].raised is False
     with pytest.raises(BudgetError, match="raise_budget=True`"):
         decide(book(), request(), Budget(pure=2.0), "now")
     raised = decide(book(), request(), Budget(pure=2.0, raise_it=True), "now")
-    assert raised.entries[0][1]["raised"] is True
+    assert raised.entries[0].raised is True
     assert kinds(decide(book(caps=Cost(pure=2.0)), request(), Budget(pure=2.0), "now")) == [CHARGED]
 
 
 def test_naming_one_cap_leaves_the_other():
     lowered = decide(book(caps=Cost(2.0, 0.5, 0.01)), request(), Budget(pure=1.0), "now")
-    assert Cost.from_json(lowered.entries[0][1]["caps"]) == Cost(1.0, 0.5, 0.01)
+    assert Cost.from_json(lowered.entries[0].caps) == Cost(1.0, 0.5, 0.01)
 
 
 def test_names_and_fingerprints():
@@ -141,7 +142,7 @@ def test_insecure_releases_need_a_data_set_without_a_budget():
             decide(ledger, seeded, budget, "now")
     decision = decide(EMPTY, seeded, Budget(), "now")
     assert kinds(decision) == ["data set", "unprotected", CHARGED]
-    assert decision.entries[0][1]["caps"] is None
+    assert decision.entries[0].caps is None
 
 
 def test_unprotected_is_for_good():
@@ -149,7 +150,7 @@ def test_unprotected_is_for_good():
     with pytest.raises(RefusedError, match="unprotected for good"):
         decide(ledger, request(), Budget(pure=1.0), "now")
     decision = decide(ledger, request(), Budget(), "now")
-    assert decision.entries[-1][1]["insecure"] == "the data set is unprotected since an earlier release (seed)"
+    assert decision.entries[-1].insecure == "the data set is unprotected since an earlier release (seed)"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 import labeldp
 from labeldp import Ledger, RandomizedResponse, SecureEntropy
-from labeldp.accounting.book import PUBLISHED
+from labeldp.accounting.entries import PUBLISHED
 from labeldp.errors import BudgetError, FileFormatError, InputError, LedgerError, UnfinishedError
 from labeldp.files.tables import open_table
 from labeldp.private import PrivateLabels

@@ -9,7 +9,7 @@ import pytest
 
 import labeldp
 from labeldp import Ledger, RandomizedResponse, SecureEntropy, SeededEntropy, SubsetSelection
-from labeldp.accounting.book import CHARGED, COMPLETE, DELIVERED, PUBLISHED
+from labeldp.accounting.entries import CHARGED, COMPLETE, DELIVERED, PUBLISHED
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, LedgerError, RefusedError, UnfinishedError
 from labeldp.private import PrivateLabels
 from labeldp.release import copies, make

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from labeldp import Ledger, Release, SeededEntropy
-from labeldp.accounting.book import CHARGED, PUBLISHED
+from labeldp.accounting.entries import CHARGED, PUBLISHED
 from labeldp.data.bundled import load
 from labeldp.data.features import Features
 from labeldp.errors import AlreadyReleasedError, InputError, LedgerError, UnfinishedError
@@ -221,14 +221,14 @@ def test_a_clearly_better_candidate_wins_whenever_it_is_tried(tmp_path, runs, mo
 
 def test_a_training_that_fails_is_never_right_and_says_nothing(tmp_path, runs, monkeypatch, capfd):
     monkeypatch.setattr(Repeats, "draw", lambda self, entropy: 6)
-    original = selection._predicted
+    original = selection._train_and_predict
 
     def predicted(job, rows):
         if job.recipe.epochs == 7:  # in the rehearsal it has 2
             raise InputError("the training diverged in epoch 5; a lower --learning-rate helps.")
         return original(job, rows)
 
-    monkeypatch.setattr(selection, "_predicted", predicted)
+    monkeypatch.setattr(selection, "_train_and_predict", predicted)
     what = contest([{"epochs": 7}, {"epochs": 8}], epsilon=8.0)
     done = run(tmp_path, what, entropy=SeededEntropy(1))
     assert {one.number for one in runs} == {0, 1}
@@ -239,7 +239,7 @@ def test_a_training_that_fails_is_never_right_and_says_nothing(tmp_path, runs, m
 
 def test_short_memory_is_no_score(tmp_path, monkeypatch):
     """The machine's failure, not the candidate's: charged, said, and finished by the same command."""
-    original = selection._predicted
+    original = selection._train_and_predict
 
     def predicted(job, rows):
         if job.recipe.epochs > 2:
@@ -247,7 +247,7 @@ def test_short_memory_is_no_score(tmp_path, monkeypatch):
         return original(job, rows)
 
     with monkeypatch.context() as patch:
-        patch.setattr(selection, "_predicted", predicted)
+        patch.setattr(selection, "_train_and_predict", predicted)
         with pytest.raises(UnfinishedError, match="memory ran out"):
             run(tmp_path)
     assert run(tmp_path).made.resumed

@@ -8,51 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.accounting.cost import MIN_DELTA, Cost
-from labeldp.accounting.fields import Fields
+from labeldp.accounting.entries import (
+    CHARGED,
+    ORIGINAL,
+    STATES,
+    Begun,
+    BudgetChanged,
+    Charged,
+    DataSetOpened,
+    Fingerprint,
+    StateReached,
+    Unprotected,
+    read_entry,
+)  # fmt: skip
 from labeldp.accounting.journal import Entry
 from labeldp.accounting.rows import RowIds, RowNumbers, Rows, heaviest, highest, overlap, rows_from_json
 from labeldp.errors import AccountingError, LedgerError
 from labeldp.provenance import day_of
-
-# A release's life; each state is durable before the next step begins.
-CHARGED, COMPLETE, PUBLISHED, DELIVERED = "charged", "complete", "published", "delivered"
-LOST = "lost"  # published, and its file gone: the charge stands, and it is over
-STATES = (CHARGED, COMPLETE, PUBLISHED, DELIVERED, LOST)
-
-_KEY_BYTES = 64  # that a keyed hash takes at most
-_LEAST_DELTA = 1e-300
-
-ORIGINAL = "original"  # the group of ids that needs no name
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """What a data set is recognised by: public, keyed, and independent of every label.
-
-    `by` is "ids", "columns" (the other columns), or "name" where the file offers nothing else.
-    """
-
-    by: str
-    rows: int
-    digest: str | None
-    # Of all columns but the label, ids among them: the same file with and without --id has it in common.
-    columns: str | None = None
-    # Of ids as they were written, where that is not their canonical form: older ledgers know nothing else.
-    written: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As an entry of the ledger."""
-        written = {} if self.written is None else {"written": self.written}
-        return {"by": self.by, "rows": self.rows, "digest": self.digest, "columns": self.columns, **written}
-
-    def matches(self, other: Fingerprint) -> bool:
-        """Whether both are of the same rows, known in the same way."""
-        forms = ((self.digest, other.digest), (self.written or "", other.digest), (self.digest, other.written or ""))
-        return (self.by, self.rows) == (other.by, other.rows) and any(mine == theirs for mine, theirs in forms)
-
-    def same_file(self, other: Fingerprint) -> bool:
-        """Whether both are of the same rows, though perhaps known in another way."""
-        return self.columns is not None and (self.rows, self.columns) == (other.rows, other.columns)
 
 
 @dataclass(frozen=True)
@@ -243,78 +215,56 @@ def read(entries: Sequence[Entry], folder: Path, known: Book | None = None) -> B
 
 
 def _begun(entry: Entry) -> Book:
-    said = Fields(entry.body)
-    key = bytes.fromhex(said.text("key"))
-    if entry.kind != "ledger" or not 0 < len(key) <= _KEY_BYTES:
+    said = read_entry(entry.kind, entry.body)
+    if not isinstance(said, Begun):
         raise ValueError(entry.kind)
-    return Book(said.text("ledger"), key)
+    return Book(said.ledger, bytes.fromhex(said.key))
 
 
 def _apply(book: Book, entry: Entry, folder: Path) -> None:
-    said = Fields(entry.body)
-    if entry.kind in STATES[1:]:
-        book.note(_reached(book.releases[said.whole("release")], entry.kind, said))
-    elif entry.kind == "data set":
-        data_set = _data_set(book, said, folder)
-        if data_set.name in book.data_sets:
-            raise ValueError("name")
-        book.data_sets[data_set.name] = data_set
-    elif entry.kind == "budget":
-        data_set = book.data_sets[said.text("data_set")]
-        before, data_set.caps, data_set.delta = data_set.caps, Cost.from_json(said.raw("caps")), _delta(said)
-        if said.flag("raised"):
-            data_set.raised.append(
-                {"at": day_of(said.text("at")), "from": before.to_json() if before else None, "to": said.raw("caps")}
-            )
-    elif entry.kind == "unprotected":
-        book.data_sets[said.text("data_set")].unprotected = said.text("reason")
-    elif entry.kind == CHARGED:
-        release = _release(entry, said, folder)
-        data_set = book.data_sets[release.data_set]
-        book.note(release)
-        data_set.promised = highest(data_set.promised, data_set.caps or Cost())
-    else:
-        raise ValueError(entry.kind)
+    said = read_entry(entry.kind, entry.body)
+    match said:
+        case StateReached():
+            book.note(_reached(book.releases[said.release], said))
+        case Charged():
+            book.note(_release(entry, said, folder))
+            data_set = book.data_sets[said.data_set]
+            data_set.promised = highest(data_set.promised, data_set.caps or Cost())
+        case DataSetOpened():
+            if said.name in book.data_sets:
+                raise ValueError(said.name)
+            book.data_sets[said.name] = _data_set(book, said, folder)
+        case BudgetChanged():
+            data_set = book.data_sets[said.data_set]
+            before, data_set.caps, data_set.delta = data_set.caps, Cost.from_json(said.caps), said.delta
+            if said.raised:
+                data_set.raised.append(
+                    {"at": day_of(said.at), "from": before.to_json() if before else None, "to": said.caps}
+                )
+        case Unprotected():
+            book.data_sets[said.data_set].unprotected = said.reason
+        case _:
+            raise ValueError(entry.kind)
 
 
-def _reached(release: ReleaseRecord, state: str, said: Fields) -> ReleaseRecord:
+def _reached(release: ReleaseRecord, said: StateReached) -> ReleaseRecord:
     # A draw that is thrown away may be complete again, and nothing else.
-    if release.reached(state) and state != release.state:
-        raise ValueError(state)
-    stated = said.has("checksum") or state == PUBLISHED
-    return replace(release, state=state, checksum=said.text("checksum") if stated else release.checksum)
+    if release.reached(said.state) and said.state != release.state:
+        raise ValueError(said.state)
+    return replace(release, state=said.state, checksum=said.checksum or release.checksum)
 
 
-def _data_set(book: Book, said: Fields, folder: Path) -> DataSet:
-    ids = rows_from_json(said.raw("ids"), folder) if said.has("ids") else None
+def _data_set(book: Book, said: DataSetOpened, folder: Path) -> DataSet:
+    ids = rows_from_json(said.ids, folder) if said.ids is not None else None
     if isinstance(ids, RowNumbers):
         raise ValueError("ids")
-    return DataSet(
-        said.text("name"), _fingerprint(said.part("fingerprint")), _cost(said, "caps"), _delta(said),
-        said.texts("groups") if said.has("groups") else (ORIGINAL,), ids, book=book,
-    )  # fmt: skip
+    caps = None if said.caps is None else Cost.from_json(said.caps)
+    return DataSet(said.name, said.fingerprint, caps, said.delta, said.groups or (ORIGINAL,), ids, book=book)
 
 
-def _fingerprint(said: Fields) -> Fingerprint:
-    written = said.text("written") if said.has("written") else None
-    digest, columns = said.text_or_none("digest"), said.text("columns") if said.has("columns") else None
-    return Fingerprint(said.one_of("by", ("ids", "columns", "name")), said.whole("rows"), digest, columns, written)
-
-
-def _release(entry: Entry, said: Fields, folder: Path) -> ReleaseRecord:
-    said.part("request").part("mechanism").text("name")  # which statements show
+def _release(entry: Entry, said: Charged, folder: Path) -> ReleaseRecord:
+    cost = None if said.cost is None else Cost.from_json(said.cost)
+    rows = rows_from_json(said.rows, folder)
     return ReleaseRecord(
-        entry.number, entry.hash, said.text("data_set"), rows_from_json(said.raw("rows"), folder), _cost(said, "cost"),
-        said.raw("request"), said.text_or_none("insecure"), day_of(said.text("at")),
-    )  # fmt: skip
-
-
-def _cost(said: Fields, name: str) -> Cost | None:
-    return Cost.from_json(said.raw(name)) if said.has(name) else None
-
-
-def _delta(said: Fields) -> float:
-    delta = said.number("delta", most=1.0)
-    if delta and not _LEAST_DELTA < delta < 1:
-        raise ValueError("delta")
-    return delta
+        entry.number, entry.hash, said.data_set, rows, cost, said.request, said.insecure, day_of(said.at)
+    )

@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields
 from decimal import Decimal, localcontext
 from typing import Any
 
-from labeldp.accounting.fields import Fields
 from labeldp.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from labeldp.accounting.rounding import CONTEXT, add_up, float_down, float_up, up
 from labeldp.errors import AccountingError, InputError
+from labeldp.files.schema import decode
 
 MAX_EPSILON = 32.0  # integers over 2^64 hold no more
 MIN_EPSILON = 1e-6  # below, a release carries under 10^-12 nats a row
@@ -128,8 +128,10 @@ class Cost:
     @classmethod
     def from_json(cls, data: Any) -> Cost:
         """The inverse of `to_json`; a ValueError, if it is none."""
-        said = Fields(data, "cost")
-        return cls(**{field.name: said.number(field.name, _MOST) for field in fields(cls)})
+        cost = decode(cls, data, "cost")
+        if not {field.name for field in fields(cls)} <= set(data) or max(cost.numbers()) > _MOST:
+            raise ValueError("cost")
+        return cost
 
 
 def _without_slack(delta: float, ratio: float, mass: float) -> float:

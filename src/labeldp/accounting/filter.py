@@ -10,8 +10,17 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from labeldp.accounting.book import CHARGED, DELIVERED, Book, DataSet, Fingerprint, ReleaseRecord
+from labeldp.accounting.book import Book, DataSet, ReleaseRecord
 from labeldp.accounting.cost import SLACK_SHARE, Cost, check_delta
+from labeldp.accounting.entries import (
+    DELIVERED,
+    BudgetChanged,
+    Charged,
+    DataSetOpened,
+    Fingerprint,
+    LedgerEntry,
+    Unprotected,
+)
 from labeldp.accounting.rows import RowIds, Rows, coverings, highest, shared_ids
 from labeldp.errors import AlreadyReleasedError, BudgetError, InputError, RefusedError
 
@@ -106,13 +115,13 @@ def check_name(name: str, what: str = "a data set") -> None:
 class Decision:
     """What to write into the ledger, and the release that is repeated or resumed, if it is one."""
 
-    entries: tuple[tuple[str, dict[str, Any]], ...]
+    entries: tuple[LedgerEntry, ...]
     repeats: ReleaseRecord | None
 
 
 def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     """Allow, repeat or refuse (by raising)."""
-    entries: list[tuple[str, dict[str, Any]]] = []
+    entries: list[LedgerEntry] = []
     known = _recognise(book, request)
     if request.insecure and known is not None and known.unprotected is None:
         raise RefusedError(
@@ -125,7 +134,7 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
         )
     if known is None:
         data_set = _opened(book, request, budget)
-        entries.append(("data set", _opening(data_set, now)))
+        entries.append(_opening(data_set, now))
     else:
         data_set = known
         if budget.given:
@@ -149,14 +158,12 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     if over:
         raise BudgetError(f"{over} Nothing was charged or released.")
     if request.insecure and data_set.unprotected is None:
-        entries.append(("unprotected", {"data_set": data_set.name, "reason": request.insecure, "at": now}))
+        entries.append(Unprotected(data_set.name, request.insecure, now))
     insecure = request.insecure
     if insecure is None and data_set.unprotected is not None:
         insecure = f"the data set is unprotected since an earlier release ({data_set.unprotected})"
-    entries.append((CHARGED, {
-        "data_set": data_set.name, "rows": request.rows.to_json(), "cost": _json(request.cost),
-        "request": request.details, "insecure": insecure, "at": now,
-    }))  # fmt: skip
+    rows, cost = request.rows.to_json(), _json(request.cost)
+    entries.append(Charged(data_set.name, rows, request.details, insecure, now, cost))
     return Decision(tuple(entries), None)
 
 
@@ -171,16 +178,14 @@ def _opened(book: Book, request: Request, budget: Budget) -> DataSet:
     )
 
 
-def _opening(data_set: DataSet, now: str) -> dict[str, Any]:
-    return {
-        "name": data_set.name, "fingerprint": data_set.fingerprint.to_json(), "caps": _json(data_set.caps), "delta": data_set.delta,
-        "groups": list(data_set.groups), "ids": data_set.ids.to_json() if data_set.ids is not None else None, "at": now,
-    }  # fmt: skip
+def _opening(data_set: DataSet, now: str) -> DataSetOpened:
+    ids = data_set.ids.to_json() if data_set.ids is not None else None
+    return DataSetOpened(
+        data_set.name, data_set.fingerprint, data_set.delta, _json(data_set.caps), data_set.groups, ids, now
+    )
 
 
-def _with_budget(
-    data_set: DataSet, caps: Cost, budget: Budget, now: str, entries: list[tuple[str, dict[str, Any]]]
-) -> DataSet:
+def _with_budget(data_set: DataSet, caps: Cost, budget: Budget, now: str, entries: list[LedgerEntry]) -> DataSet:
     """The data set under these caps, and the entry that says so if they are new."""
     delta = budget.delta(data_set.delta)
     if delta < data_set.delta:
@@ -188,12 +193,7 @@ def _with_budget(
     if (caps, delta) == (data_set.caps, data_set.delta):
         return data_set
     raised = not caps.within(data_set.caps or caps)
-    entries.append(
-        (
-            "budget",
-            {"data_set": data_set.name, "caps": caps.to_json(), "delta": delta, "raised": raised, "at": now},
-        )
-    )
+    entries.append(BudgetChanged(data_set.name, caps.to_json(), delta, raised, now))
     return replace(data_set, caps=caps, delta=delta)
 
 

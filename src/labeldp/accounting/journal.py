@@ -206,8 +206,9 @@ class Journal:
     def _read(self, connection: sqlite3.Connection) -> list[Entry]:
         """All entries; none of a database that nobody has written to yet."""
         schema = _schema_version(connection)
-        if self._known is not None and self._is_as_known(self._known, connection, schema):
-            return list(self._known.entries)
+        known = self._known  # other threads may come to know more
+        if known is not None and self._is_as_known(known, connection, schema):
+            return list(known.entries)
         self._known = None
         if not self._is_journal(connection):
             return []

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labeldp.accounting import book as books
-from labeldp.accounting.book import DELIVERED, Book, ReleaseRecord
+from labeldp.accounting.book import Book, ReleaseRecord
+from labeldp.accounting.entries import DELIVERED, Begun, LedgerEntry, StateReached
 from labeldp.accounting.filter import Budget, Decision, Request, decide
 from labeldp.accounting.journal import Entry, Journal, Transaction, UnsureError, broken_at, is_begun
 from labeldp.accounting.rows import RowIds, moved_into
@@ -105,20 +106,20 @@ class Ledger:
 
     def _read(self, entries: list[Entry], marks: list[_Mark]) -> Book:
         """What the entries add up to; only those are checked and replayed that were not before."""
-        known = self._known if self._known is not None and self._known.begins(entries) else None
-        broken = broken_at(entries, known.length if known is not None else 0)
+        known = self._known
+        broken = broken_at(entries, known.length if known is not None and known.begins(entries) else 0)
         if broken is not None:
             raise VerificationError(
                 f"entry {broken} of the ledger {self.path} does not follow from the one before: altered."
             )
         self._check_none_missing(entries if self._journal.begun() else [], marks)
-        self._known = books.read(entries, self.folder, known)
-        return self._known
+        book = self._known = books.read(entries, self.folder, known)
+        return book
 
-    def _append(self, transaction: Transaction, added: Iterable[tuple[str, dict[str, Any]]], known: Book) -> Book:
+    def _append(self, transaction: Transaction, added: Iterable[LedgerEntry], known: Book) -> Book:
         """What the entries will add up to, with these; which are checked before they are durable."""
-        for kind, body in added:
-            transaction.append(kind, body)
+        for entry in added:
+            transaction.append(*entry.written())
         return books.read(transaction.entries, self.folder, known)
 
     # ── what lies beside the ledger shows how far it had come ──
@@ -270,7 +271,7 @@ class Ledger:
             raise LedgerError(f"{self.folder} cannot be written: {error.strerror}.") from None
         return moved
 
-    def advance(self, release: ReleaseRecord, state: str, **facts: Any) -> ReleaseRecord:
+    def advance(self, release: ReleaseRecord, state: str, checksum: str | None = None) -> ReleaseRecord:
         """Record, durably, that a release has reached a state; not when: of central mechanisms, that would tell how long they took.
 
         Refused if somebody else has moved it since this process looked: two draws under one charge can then never both be
@@ -288,7 +289,7 @@ class Ledger:
                     f"release {release.number} is being made by another process (it is {known.state}, not {release.state} any "
                     "more); run the same command again."
                 )
-            book = self._append(transaction, [(state, {"release": release.number, **facts})], book)
+            book = self._append(transaction, [StateReached(state, release.number, checksum)], book)
         self._known = book
         self._note(transaction.entries[-1])
         return book.releases[release.number]
@@ -320,7 +321,7 @@ class Ledger:
 
     def _first_entry(self) -> tuple[str, dict[str, Any]]:
         # The key stays in the ledger: fingerprints and, through the chain, heads in releases tell outsiders nothing.
-        return "ledger", {"ledger": secrets.token_hex(16), "key": secrets.token_hex(32), "at": today()}
+        return Begun(secrets.token_hex(16), secrets.token_hex(32), today()).written()
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"

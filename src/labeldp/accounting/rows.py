@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost
-from labeldp.accounting.fields import Fields
-from labeldp.errors import LedgerError
-from labeldp.files.ids import AS_WRITTEN, CANONICAL
+from labeldp.accounting.entries import check_whole
+from labeldp.errors import InputError, LedgerError
+from labeldp.files.ids import CANONICAL
+from labeldp.files.schema import decode
 
 _BLOCK = 1 << 20
 
@@ -100,18 +101,39 @@ class RowIds:
 Rows: TypeAlias = RowNumbers | RowIds
 
 
+@dataclass(frozen=True)
+class _SaidNumbers:
+    by: Literal["number"]
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        check_whole(self.start)
+        check_whole(self.stop, least=self.start + 1)
+
+
+@dataclass(frozen=True)
+class _SaidIds:
+    by: Literal["id"]
+    count: int
+    digest: str
+    form: Literal["canonical", "as written"] | None = None
+    other: str | None = None
+
+    def __post_init__(self) -> None:
+        check_whole(self.count, least=1)
+        for digest in (self.digest, self.other):
+            if digest is not None and not re.fullmatch("[0-9a-f]+", digest):
+                raise InputError("a digest is a part of a file's name: it is hexadecimal.")
+
+
 def rows_from_json(data: Any, folder: Path) -> Rows:
     """The inverse of `to_json`; a ValueError, if it is none."""
-    said = Fields(data)
-    if said.one_of("by", ("number", "id")) == "number":
-        start = said.whole("start")
-        return RowNumbers(start, said.whole("stop", least=start + 1))
-    other = said.text("other") if said.has("other") else None
-    form = said.one_of("form", (CANONICAL, AS_WRITTEN)) if said.has("form") else None
-    for name in (said.text("digest"), other or ""):
-        if not re.fullmatch("[0-9a-f]*", name):  # it is a part of a file's name
-            raise ValueError("digest")
-    return RowIds(said.whole("count", least=1), said.text("digest"), folder, form, other)
+    if isinstance(data, dict) and data.get("by") == "number":
+        numbers = decode(_SaidNumbers, data)
+        return RowNumbers(numbers.start, numbers.stop)
+    ids = decode(_SaidIds, data)
+    return RowIds(ids.count, ids.digest, folder, ids.form, ids.other)
 
 
 def moved_into(folder: Path, rows: Rows | None) -> list[Path]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from labeldp.accounting.book import ORIGINAL, DataSet, ReleaseRecord
+from labeldp.accounting.book import DataSet, ReleaseRecord
+from labeldp.accounting.entries import ORIGINAL
 from labeldp.accounting.filter import describe_caps
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.rows import RowNumbers

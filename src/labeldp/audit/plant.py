@@ -159,7 +159,7 @@ def plant_file(
             )
         if again is None:
             _refuse_released(source, name, (start, stop), ledger, other_ids)
-        canaries = _drawn(asked, parts, entropy or SecureEntropy(), classes.count)
+        canaries = _draw(asked, parts, entropy or SecureEntropy(), classes.count)
         if names is not None:
             canaries = replace(canaries, ids=_plain_ids(names.take(pa.array(canaries.rows)).combine_chunks()))
         canaries = replace(canaries.planted_in(name, rows), asked=canonical(asked))
@@ -211,7 +211,7 @@ def _differences(canaries: Canaries, asked: dict[str, Any]) -> str:
     return f"with another {', another '.join(different)}"
 
 
-def _drawn(asked: dict[str, Any], labels: list[PrivateLabels], entropy: Entropy, num_classes: int) -> Canaries:
+def _draw(asked: dict[str, Any], labels: list[PrivateLabels], entropy: Entropy, num_classes: int) -> Canaries:
     where = np.arange(*asked["rows"])
     if asked["wrong_only"]:
         return Canaries.draw_wrong(asked["count"], labels=labels, rows=where, entropy=entropy)

@@ -66,7 +66,7 @@ def experiment(options: ExperimentOptions, progress: Progress = SILENT) -> dict[
         job, summary = (_at_once if options.stages == 1 else _in_stages)(options, shown, world)
     if not world.first:
         return None
-    summary = summary if options.canaries is None else _audited(options, job, progress)
+    summary = summary if options.canaries is None else _audit(options, job, progress)
     return {**summary, **found_before}
 
 
@@ -87,12 +87,12 @@ def _check(options: ExperimentOptions) -> None:
 
 
 def _at_once(options: ExperimentOptions, shown: Progress, world: World) -> tuple[Job, dict[str, Any]]:
-    from labeldp.experiments.experiment import released
+    from labeldp.experiments.experiment import release_bundled
     from labeldp.training.job import holding_out
 
     assert options.dataset is not None
     planting = _planting(options, lambda rows: holding_out(rows, options.share, options.seed)[1])
-    release, values, test = released(
+    release, values, test = release_bundled(
         options.dataset, options.data, options.out, options.mechanism, options.epsilon, options.delta, options.insecure_seed, world, planting
     )  # fmt: skip
     job = job_of(options, release, values)
@@ -125,7 +125,7 @@ def _planting(options: ExperimentOptions, trained_on: Callable[[int], Any]) -> C
     return CanaryPlan(options.canaries, 2 if options.candidates is None else options.candidates, trained_on)
 
 
-def _audited(options: ExperimentOptions, job: Job, progress: Progress) -> dict[str, Any]:
+def _audit(options: ExperimentOptions, job: Job, progress: Progress) -> dict[str, Any]:
     """The summary with the audit in it."""
     from labeldp.audit.plant import MOST_SHARE
     from labeldp.audit.result import percent

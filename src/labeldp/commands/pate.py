@@ -236,7 +236,7 @@ def pate_run(options: PateRunOptions, progress: Progress = SILENT) -> Taught:
     papers = build.papers_of(options, stages, origin, mechanism)
     with shown:
         stages.teachers(plan, workers, lambda done, of: shown.show("teachers", done, of, "teachers", lines=20))
-    made = build.released(options, stages, mechanism, papers)
+    made = build.release_all(options, stages, mechanism, papers)
     with made.followed(options.out):
         return _taught(stages, learning, options.device, progress)
 
@@ -271,7 +271,7 @@ def pate_aggregate(options: PateAggregateOptions, progress: Progress = SILENT) -
     mechanism = build.mechanism_of(options, stages, voted["teachers"])
     build.warn(mechanism, origin, progress)
     papers = build.papers_of(options, stages, origin, mechanism)
-    made = build.released(options, stages, mechanism, papers)
+    made = build.release_all(options, stages, mechanism, papers)
     return Answered(build.answers_json(stages, made), stages.material.ledger)
 
 

@@ -250,7 +250,7 @@ def _caps(
     return max(options.holdout_epsilon, mechanism.certificate().pure), room
 
 
-def released(options: AnswerOptions, stages: Stages, mechanism: PateAnswers, papers: Papers) -> Made:
+def release_all(options: AnswerOptions, stages: Stages, mechanism: PateAnswers, papers: Papers) -> Made:
     """The answers; and before them, under a charge of their own, the rows that are held out."""
     if options.holdout_epsilon is None:
         return stages.aggregate(mechanism, papers.ledger, papers.entropy, options.again)

@@ -40,7 +40,7 @@ class CanaryPlan:
     candidates: int
     trained_on: Callable[[int], Rows]  # from the number of rows: which of them will be
 
-    def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
+    def keep_in(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
         """Canaries for these labels, drawn once: they are kept in the run directory, and found there when the run is resumed."""
         secret = RunFolder(run).canaries
         trained = self.trained_on(len(labels))
@@ -77,7 +77,7 @@ class DrawnCanaries:
 
     canaries: Canaries
 
-    def kept(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
+    def keep_in(self, run: Path, labels: PrivateLabels, dataset: str) -> Canaries:
         """The canaries, which are kept in the run directory too."""
         secret = RunFolder(run).canaries
         if not secret.exists():
@@ -88,7 +88,7 @@ class DrawnCanaries:
 Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 
-def released(
+def release_bundled(
     dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
     world: World = ALONE, canaries: CanaryPlan | DrawnCanaries | None = None,
 ) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
@@ -129,7 +129,7 @@ def owners_source(
     RunFolder(run).make()
     if canaries is None and RunFolder(run).canaries.exists():
         raise InputError(f"{run} holds a run with canaries: say `canaries` as before, or choose another `out`.")
-    found = None if canaries is None else canaries.kept(run, bundle.labels, bundle.name)
+    found = None if canaries is None else canaries.keep_in(run, bundle.labels, bundle.name)
     labels = bundle.labels if found is None else found.plant(bundle.labels)
     return ArraySource(
         labels,
@@ -160,7 +160,7 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
     canaries = Canaries.load(run.canaries)
     if job.release.header["ids"] is not None:  # in an experiment, row numbers serve as ids
         canaries = replace(canaries, ids=canaries.rows)
-    probabilities = kept_probabilities(folder, job)
+    probabilities = write_probabilities(folder, job)
     summary = run.summed_up()
     assert summary is not None
     found = audit(probabilities, canaries, release=job.release, from_release=True)
@@ -169,7 +169,7 @@ def audit_run(folder: Path, job: Job) -> dict[str, Any]:
     return summary
 
 
-def kept_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
+def write_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
     """The finished model's probabilities for all rows, written once."""
     path = RunFolder(folder).predictions
     if not path.exists():

@@ -23,7 +23,7 @@ from labeldp.audit.result import AuditResult
 from labeldp.data.bundled import load
 from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
-from labeldp.experiments.experiment import DrawnCanaries, kept_probabilities, released
+from labeldp.experiments.experiment import DrawnCanaries, release_bundled, write_probabilities
 from labeldp.files.run import RunFolder
 from labeldp.training.job import Job, holding_out
 from labeldp.training.recipe import changed, default_recipe
@@ -113,10 +113,10 @@ def compare(
 
 def _each(jobs: Iterable[_Job], processes: int) -> Iterator[tuple[Floats, float]]:
     if processes <= 1:
-        yield from map(_trained, jobs)
+        yield from map(_train, jobs)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_trained, jobs)
+        yield from pool.map(_train, jobs)
 
 
 def _interval(said: Sequence[Floats], planted: Sequence[Canaries]) -> AuditResult:
@@ -145,7 +145,7 @@ def _part(canaries: Canaries, check: Check, k: int | None) -> Canaries:
     return canaries if k is None else canaries.part(np.arange(k, len(canaries), check.plantings))
 
 
-def _trained(job: _Job) -> tuple[Floats, float]:
+def _train(job: _Job) -> tuple[Floats, float]:
     """One model: its confidences on its canaries, and its accuracy on the public test set.
 
     A worker reads the canaries from the owner's file: they know true labels, and are not sent.
@@ -155,10 +155,10 @@ def _trained(job: _Job) -> tuple[Floats, float]:
     folder = RunFolder(whole).planting(k).path
     torch.set_num_threads(1)
     data = Path(check.data) if check.data is not None else None
-    release, features, test = released(
+    release, features, test = release_bundled(
         check.dataset, data, folder, check.mechanism, check.epsilon, check.delta, None, canaries=DrawnCanaries(canaries)
     )
     recipe = changed(default_recipe(check.model, release.mechanism.num_classes), epochs=check.epochs, seed=check.seed)
     training = Job(release, features, check.model, recipe, HOLDOUT)
     summary = train(training, folder, public_test=test)
-    return kept_probabilities(folder, training)[canaries.rows], float(summary["accuracy_test"])
+    return write_probabilities(folder, training)[canaries.rows], float(summary["accuracy_test"])

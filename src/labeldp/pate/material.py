@@ -37,7 +37,7 @@ from labeldp.release.source import ArraySource, Source, TableSource, data_set_of
 # Canaries for PATE's experiments on bundled data sets: planted in the material, looked for in the release and in the first student.
 
 
-def planted(owner: Path, labels: PrivateLabels, dataset: str, count: int, candidates: int) -> Canaries:
+def draw_canaries(owner: Path, labels: PrivateLabels, dataset: str, count: int, candidates: int) -> Canaries:
     """The canaries of a run, as its private folder keeps them; a new run's are drawn, and kept once it begins."""
     secret = OwnerFolder(owner).canaries
     if not secret.exists():
@@ -66,7 +66,7 @@ def keep(owner: Path, canaries: Canaries | None) -> None:
         canaries.save(secret)
 
 
-def audited(
+def audit_answers(
     canaries: Canaries, answers: Release, student: Path, features: Any, machine: Machine | None, model: str
 ) -> dict[str, Any]:
     """Two attackers, who share the 5%: one sees a student's probabilities, one the answers. As `experiment --canaries` has it.
@@ -140,7 +140,7 @@ class Origin:
             labels = bundle.labels.slice(0, rows)
             canaries = None
             if self.canaries is not None:
-                canaries = planted(owner, labels, self.dataset, self.canaries, self.candidates or 2)
+                canaries = draw_canaries(owner, labels, self.dataset, self.canaries, self.candidates or 2)
                 labels = canaries.plant(labels)
             source = ArraySource(
                 labels,

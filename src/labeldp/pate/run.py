@@ -29,7 +29,7 @@ from labeldp.files.summary import TeachersCost
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.plan import recommend
 from labeldp.pate.answers import Ballots, release_answers, sanitised_path
-from labeldp.pate.material import Material, audited
+from labeldp.pate.material import Material, audit_answers
 from labeldp.pate.students import Progress as StudentProgress
 from labeldp.pate.students import StudentPlan, estimated, spread, train_students
 from labeldp.pate.teachers import Progress, TeacherPlan, Voted, check_same_labels, vote
@@ -132,7 +132,7 @@ class Stages:
         """Train them from the release, and sum up."""
         answers = self._answers()
         with self.run.dated(answers.header["made"]):
-            return self._taught(answers, plan, machine, progress, on_step)
+            return self._teach(answers, plan, machine, progress, on_step)
 
     def _answers(self) -> Release:
         answers = Release.load(self.run.answers) if self.run.answers.exists() else None
@@ -142,7 +142,7 @@ class Stages:
             )
         return answers
 
-    def _taught(
+    def _teach(
         self, answers: Release, plan: StudentPlan, machine: Machine | None, progress: StudentProgress, on_step: Steps
     ) -> dict[str, Any]:
         assert isinstance(answers.mechanism, PateAnswers)
@@ -198,7 +198,7 @@ class Stages:
         }
         if self.material.canaries is not None:
             first = self.run.student(1, plan.name).path
-            summary["audit"] = audited(
+            summary["audit"] = audit_answers(
                 self.material.canaries, answers, first, features[: self.rows], machine, plan.model
             )
         if answers.mechanism.sanitising is not None:

@@ -136,9 +136,9 @@ def vote(
             cost = read_as(TeachersCost, run.cost)
             return Voted(Ballots.load(run.votes), int(cost.flop), cost.seconds)
         if plan.method == "frozen":
-            voted = _frozen(plan, features, labels, shards, queries)
+            voted = _train_frozen(plan, features, labels, shards, queries)
         else:
-            voted = _trained(plan, features, labels, shards, queries, folder, workers or LocalWorkers(), progress)
+            voted = _train(plan, features, labels, shards, queries, folder, workers or LocalWorkers(), progress)
         write_json(run.cost, {"flop": voted.flop, "seconds": voted.seconds}, private=True)
         voted.ballots.save(run.votes)
         for path in folder.glob("teacher-*.npz"):
@@ -161,7 +161,9 @@ def check_same_labels(run: OwnerFolder, digest: Callable[[bytes], str]) -> None:
 
 
 @unheard()
-def _frozen(plan: TeacherPlan, features: npt.NDArray[Any], labels: PrivateLabels, shards: Rows, queries: Rows) -> Voted:
+def _train_frozen(
+    plan: TeacherPlan, features: npt.NDArray[Any], labels: PrivateLabels, shards: Rows, queries: Rows
+) -> Voted:
     from labeldp.pate.linear import teacher_votes
 
     if features.ndim != 2:
@@ -176,7 +178,7 @@ def _frozen(plan: TeacherPlan, features: npt.NDArray[Any], labels: PrivateLabels
     return Voted(Ballots(queries, votes), flop, time.perf_counter() - start)
 
 
-def _trained(
+def _train(
     plan: TeacherPlan, features: npt.NDArray[Any], labels: PrivateLabels, shards: Rows, queries: Rows, folder: Path,
     workers: Workers, progress: Progress,
 ) -> Voted:  # fmt: skip

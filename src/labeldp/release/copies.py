@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from labeldp.accounting.book import DELIVERED, PUBLISHED, ReleaseRecord
+from labeldp.accounting.book import ReleaseRecord
+from labeldp.accounting.entries import DELIVERED, PUBLISHED
 from labeldp.accounting.ledger import Ledger
 from labeldp.accounting.statement import broken_promise, published
 from labeldp.errors import InputError, LedgerError, VerificationError

@@ -20,7 +20,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from labeldp.accounting.book import COMPLETE, DELIVERED, LOST, PUBLISHED, DataSet, ReleaseRecord
+from labeldp.accounting.book import DataSet, ReleaseRecord
+from labeldp.accounting.entries import COMPLETE, DELIVERED, LOST, PUBLISHED
 from labeldp.accounting.filter import Request
 from labeldp.accounting.ledger import BegunMeanwhileError, Ledger
 from labeldp.entropy import Entropy

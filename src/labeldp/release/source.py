@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from labeldp.accounting.book import Fingerprint
+from labeldp.accounting.entries import Fingerprint
 from labeldp.accounting.rows import RowIds, RowNumbers, Rows
 from labeldp.errors import InputError
 from labeldp.files.atomic import explain, sync_folder

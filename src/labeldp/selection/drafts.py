@@ -154,7 +154,7 @@ class PrivateSelection:
         job = self._job(number, self._draft(self.mechanism.packed(number, drawn)), values)
         if values.ndim != 4 and (job.recipe.randaugment or job.recipe.cutout):
             raise InputError("randaugment and cutout are for images; these features are none.")
-        _predicted(replace(job, recipe=replace(job.recipe, epochs=min(2, job.recipe.epochs))), np.arange(1))
+        _train_and_predict(replace(job, recipe=replace(job.recipe, epochs=min(2, job.recipe.epochs))), np.arange(1))
 
     def _dealt(self, rows: int) -> Rows:
         """The rows that score, by number and seed alone."""
@@ -184,7 +184,7 @@ class PrivateSelection:
         def predict(number: int, observations: Observations) -> npt.NDArray[np.int64]:
             with explained_memory(_MEMORY):
                 try:
-                    return _predicted(self._job(number, self._draft(observations), values), scoring)
+                    return _train_and_predict(self._job(number, self._draft(observations), values), scoring)
                 except InputError:
                     # It diverged, or a model of the user's own failed. Who said so would tell of a draft: it is never right instead.
                     return np.full(len(scoring), self.mechanism.num_classes)
@@ -254,7 +254,7 @@ def score_path(ledger: Ledger, record: ReleaseRecord) -> Path:
     return ledger.folder / f"selection-{record.number}.json"
 
 
-def _predicted(job: Job, rows: Rows) -> npt.NDArray[np.int64]:
+def _train_and_predict(job: Job, rows: Rows) -> npt.NDArray[np.int64]:
     """Train, in memory, and name a class for these rows."""
     features = torch.from_numpy(np.ascontiguousarray(job.features))
     with explained_model(job.model):
