@@ -23,7 +23,7 @@ def test_games_are_played_once_and_prove_what_they_prove(tmp_path):
     assert (whole.correct, whole.canaries, whole.epsilon_low) == (12, 12, first.epsilon_low)
     assert repeat(game, tmp_path / "games", 12, processes=1) == whole  # nothing is played again
     assert path.read_text().splitlines(keepends=True) == again
-    assert json.loads((tmp_path / "games" / "summary.json").read_text()) == whole.to_json()
+    assert json.loads((tmp_path / "games" / "summary.json").read_text()) == {"kind": "games", **whole.to_json()}
     with pytest.raises(InputError, match="another game"):
         repeat(Game("digits", None, "none", epochs=2), tmp_path / "games", 12, processes=1)
 
@@ -118,10 +118,10 @@ def test_a_mechanism_is_not_refuted_and_processes_agree(tmp_path):
     # Four coins may all fall on one side: nothing is proven then, and nothing breaks.
     gaussian = repeat(Game("digits", 1.0, "gaussian", 1e-5, epochs=1), tmp_path / "h", 4, processes=1)
     assert gaussian.delta == 1e-5
-    from labeldp.experiments.repeated import _result
+    from labeldp.experiments.repeated import Played, _result
     from labeldp.mechanisms.plan import calibrate
 
-    one_sided = [{"coin": 1, "model": 1.0, "release": 1.0}] * 5
+    one_sided = [Played(1, 1.0, 1.0)] * 5
     assert _result(one_sided, calibrate("gaussian", epsilon=1.0, num_classes=10, delta=1e-5), 0.95).epsilon_low == 0
 
 

@@ -417,8 +417,8 @@ def test_another_student_from_the_same_answers(tmp_path, done, cli):
     other = done("pate", "student", out, "--student", "evidence", "--student-epochs", 2, "--name", "plain")
     assert other["release"] == first["release"]
     assert (out / "plain-1" / "summary.json").exists()
-    assert json.loads((out / "summary.json").read_text()) == first
-    assert json.loads((out / "summary-plain.json").read_text()) == other
+    assert json.loads((out / "summary.json").read_text()) == {"kind": "pate", **first}
+    assert json.loads((out / "summary-plain.json").read_text()) == {"kind": "pate", **other}
     assert cli("pate", "student", out, "--name", "../x")[0] == 2
 
 

@@ -208,7 +208,7 @@ def test_a_file_is_no_run_directory(files, cli):
 
 
 def test_memory_that_runs_out_is_explained(files, cli):
-    code, out, err = cli(*arguments(files, "--model", "tests.training.test_judging:Greedy"))
+    code, out, err = cli(*arguments(files, "--model", "tests.training.test_job:Greedy"))
     assert (code, out) == (2, "")
     assert "memory ran out; a smaller --batch-size (it is 128)" in err
 

@@ -388,7 +388,7 @@ class RunFolder:
             raise InputError(f"{self.path} is not a run of `labeldp train`.")
         try:
             return decode(Config, read_json(self.config))
-        except SchemaError as error:
+        except InputError as error:
             raise InputError(f"{self.config} is not of a run of `labeldp train`, or damaged: {error}") from None
 
     def write_summary(self, kind: str, summary: Mapping[str, Any], path: Path | None = None) -> None:

@@ -398,7 +398,7 @@ class Config:
 class GamesConfig:
     """What `audit-repeat` plays, and how often."""
 
-    game: dict[str, Value | tuple[int, ...]]
+    game: dict[str, Value | tuple[int, ...]] = field(default_factory=dict)
     trainings: int | None = None
 
 

@@ -407,7 +407,7 @@ def _beside(release: Release, kept: KeptAudit) -> Certificate:
 
 def _games(run: RunFolder, summary: GamesSummary) -> Run:
     """Game 1: the same training, many times over."""
-    config = read_as(GamesConfig, run.config) if run.config.exists() else GamesConfig({})
+    config = read_as(GamesConfig, run.config) if run.config.exists() else GamesConfig()
     dataset, mechanism = (config.game.get(name) for name in ("dataset", "mechanism"))
     proven = None if summary.certificate is None else Certificate(summary.certificate, summary.delta)
     return Run(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from labeldp.evaluation.accuracy import AccuracyEstimate, estimate_accuracy
 from labeldp.evaluation.confusion import estimate_class_shares, estimate_confusion
 from labeldp.files.ids import comparable
 from labeldp.files.run import RunFolder, write_json
+from labeldp.files.schema import SchemaError, decode
 from labeldp.files.summary import Config, TrainedRows
 from labeldp.mechanisms import judging_rows
 from labeldp.release import Release
@@ -241,12 +241,9 @@ def open_run(folder: Path, machine: Machine | None = None, model: str | None = N
     run = RunFolder(folder)
     config = run.read_config()
     try:
-        recipe = Recipe(**config.recipe)  # type: ignore[arg-type]
-        given = all("None" in str(field.type) or getattr(recipe, field.name) is not None for field in fields(Recipe))
-        if not given:
-            raise ValueError
-    except (ValueError, TypeError):
-        raise InputError(f"{folder} is not a run of `labeldp train`.") from None
+        recipe = decode(Recipe, config.recipe, "recipe")
+    except SchemaError as error:
+        raise InputError(f"{run.config} is not of a run of `labeldp train`, or damaged: {error}") from None
     if run.read_training() is None:
         raise InputError(f"{folder} is not finished: the same `labeldp train` command goes on with it.")
     name, shape = config.model, config.feature_shape
