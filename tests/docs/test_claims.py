@@ -1,7 +1,10 @@
 """Numbers that a page states in a sentence are those that the code computes."""
 
 import re
+from pathlib import Path
+from pkgutil import resolve_name
 
+import labeldp
 from labeldp import Laplace, SubsetSelection
 from tests.docs.blocks import read
 
@@ -11,3 +14,21 @@ def test_the_readmes_claim_is_what_the_code_computes():
     subset = SubsetSelection.calibrated(epsilon=1.0, num_classes=10).information()
     laplace = Laplace.calibrated(epsilon=1.0, num_classes=10).information()
     assert int(claimed) == round(100 * (subset / laplace - 1))
+
+
+def test_the_three_walks_name_what_is_there():
+    """`package.module.name` in CONTRIBUTING's lists of functions."""
+    text = read("CONTRIBUTING.md").split("## Three walks")[1].split("## Rules")[0]
+    named = re.findall(r"`([a-z_]+\.[a-z_]+(?:\.\w+)*)`", text)
+    assert len(named) > 30
+    for name in named:
+        assert resolve_name(f"labeldp.{name}") is not None
+
+
+def test_the_map_has_every_package():
+    text = read("CONTRIBUTING.md").split("## The map")[1].split("## Three walks")[0]
+    there = {
+        path.name.removesuffix(".py") for path in Path(labeldp.__file__).parent.iterdir() if path.suffix in ("", ".py")
+    }
+    for name in there - {"__init__", "__main__", "__pycache__"}:
+        assert re.search(rf"`{name}/?`", text), name
