@@ -123,6 +123,7 @@ def test_a_config():
     "change",
     [
         {"label_names": ["no"]}, {"num_classes": 1}, {"recipe": {}}, {"recipe": {"seed": True}}, {"feature_shape": [0]},
+        {"feature_shape": []}, {"feature_shape": [10**400]}, {"feature_shape": [10**6, 10**6]},
         {"canary_share": 1.0}, {"columns": "a"}, {"holdout": None},
     ],
 )  # fmt: skip

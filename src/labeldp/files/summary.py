@@ -7,6 +7,7 @@ believed: that a certificate is one does not make it true.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -16,7 +17,8 @@ from labeldp.files.schema import SchemaError, decode
 
 Value: TypeAlias = bool | int | float | str | None
 Ends: TypeAlias = tuple[float, float]
-_MOST_CLASSES, _MOST_ROWS, _MOST = 10**6, 1 << 30, 10**12  # a file does not make us count further
+# A file does not make us count further, or take more memory.
+_MOST_CLASSES, _MOST_FEATURES, _MOST_ROWS, _MOST = 10**6, 1 << 26, 1 << 30, 10**12
 
 
 @dataclass(frozen=True)
@@ -380,8 +382,10 @@ class Config:
             raise InputError("every class has one name.")
         if not 0 <= self.canary_share < 1:
             raise InputError("`canary_share` is a share of the rows.")
-        if type(self.recipe.get("seed")) is not int or not all(extent > 0 for extent in self.feature_shape):
-            raise InputError("a recipe has a seed, and features have a shape.")
+        if type(self.recipe.get("seed")) is not int:
+            raise InputError("a recipe has a seed.")
+        if min(self.feature_shape, default=0) < 1 or math.prod(self.feature_shape) > _MOST_FEATURES:
+            raise InputError(f"features have a shape, of at most {_MOST_FEATURES:,} numbers a row.")
 
     @property
     def seed(self) -> int:
