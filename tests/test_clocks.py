@@ -234,7 +234,7 @@ def ensemble(world, codes, teaching, answering, method):
             world.patch.setattr(*inner, warning)
 
     working(teachers, "teach", teaching, (teachers, "_study"))
-    working(teachers, "_frozen", teaching, (linear, "teacher_votes"))
+    working(teachers, "_train_frozen", teaching, (linear, "teacher_votes"))
     working(PateAnswers, "answer", answering, (PateAnswers, "_tossed"))
     working(Stages, "_owners", answering, (Stages, "_for_account"))
     drawn = PateAnswers.answer
