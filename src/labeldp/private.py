@@ -140,7 +140,7 @@ def _validated(labels: npt.ArrayLike, num_classes: int, first_row: int) -> Codes
         values = values.astype(np.uint8)
     if values.dtype.kind not in "iuf":
         raise InputError(
-            f"labels must be class numbers 0 to {num_classes - 1}; got an array of type {values.dtype}. "
+            f"labels must be class numbers 0 to {num_classes - 1}; got {'text' if values.dtype.kind in 'US' else values.dtype}. "
             "For text labels declare the names (`label_names`)."
         )
     if values.size == 0:

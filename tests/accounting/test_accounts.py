@@ -307,3 +307,48 @@ def test_the_same_again_is_free_also_once_other_people_have_the_same_ids(tmp_pat
     with pytest.warns(labeldp.RepeatedReleaseWarning):
         again = release(path, range(10), "a", budget=1.0)
     assert again.checksum == first.checksum
+
+
+def test_saying_other_ids_does_not_make_another_file_of_the_same_one(tmp_path, cli):
+    """Known by its columns, it is not released again by id, whatever is said of its ids."""
+    labels = tmp_path / "labels.csv"
+    labels.write_text("uid,age,y\n" + "".join(f"u{i},{i % 7},{i % 2}\n" for i in range(100)))
+    ledger = ("--ledger", tmp_path / "l")
+    told = ("release", labels, "--label", "y", "--classes", "2", "--epsilon", "1", *ledger)
+    assert cli(*told, "--out", tmp_path / "a.parquet")[0] == 0
+    for group in ((), ("--other-ids", "original"), ("--other-ids", "x")):
+        code, _, err = cli(*told, "--id", "uid", "--data-set", "two", *group, "--out", tmp_path / "b.parquet")
+        assert code == 3
+        assert "known to the ledger as data set 'labels'" in err
+
+
+def test_unprotected_labels_of_other_groups_are_in_the_second_total(tmp_path):
+    path = tmp_path / "l"
+    release(path, range(10), "a", budget=1.0)
+    release(path, range(10), "lab", other_ids="lab", entropy=labeldp.SeededEntropy(1))
+    assert "name the same people, nothing" in published(data_set(path, "a"))
+    later = release(path, range(20, 30), "b", budget=1.0)
+    assert "nothing" not in published(data_set(path, "b"))
+    assert later.header["budget"]["unprotected_if_same"] is None
+
+
+def test_a_data_set_in_all_groups_has_a_second_total_too(tmp_path):
+    path = tmp_path / "l"
+    release(path, range(10), "a", budget=10.0)
+    release(path, range(10), "b", budget=10.0, other_ids="x")
+    release(path, range(11), "c", budget=2.0, again="charge")
+    assert data_set(path, "c").spent().pure == pytest.approx(2, rel=1e-6)
+    assert data_set(path, "c").spent_if_same().pure == pytest.approx(3, rel=1e-6)
+    assert "the same people, ε = 3" in published(data_set(path, "c"))
+
+
+def test_what_a_caller_does_to_a_book_changes_no_account(tmp_path):
+    ledger = labeldp.Ledger(tmp_path / "l", budget=1.0)
+    ids = [str(i) for i in range(10)]
+    ONE.release(np.zeros(10, int), data_set="a", ids=ids, ledger=ledger)
+    book = ledger.book()
+    book.data_sets["a"].releases.clear()
+    book.data_sets.pop("a")
+    book.releases.clear()
+    with pytest.raises(RefusedError):
+        ONE.release(np.zeros(10, int), data_set="b", ids=ids, ledger=ledger)

@@ -5,10 +5,12 @@ import inspect
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import pytest
 
 from labeldp import commands
 from labeldp.commands.option import Argument, Option, Options, declarations
+from labeldp.errors import InputError
 from tests.cli.terminal import commands as tree
 
 EVERY = [
@@ -99,3 +101,21 @@ def test_errors_name_fields():
         commands.release(
             commands.ReleaseOptions(labels="y.csv", label="y", classes=2, epsilon=1.0, out="r", budget_delta=1e-5)
         )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"raise_budget": "no"}, "`raise_budget` is True or False; got str"),
+        ({"ids_as_written": "no"}, "`ids_as_written` is True or False; got str"),
+        ({"epsilon": "1"}, "`epsilon` is a number; got str"),
+        ({"budget": True}, "`budget` is a number; got bool"),
+        ({"label": 3}, "`label` is text; got int"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_by_its_field(given, message):
+    """Python has no parser in front of it: "no" would be true."""
+    usual = {"labels": "l.csv", "label": "y", "classes": "2", "epsilon": 1, "out": "r.parquet"}
+    with pytest.raises(InputError, match=message):
+        commands.ReleaseOptions(**{**usual, **given})
+    assert commands.ReleaseOptions(**usual, budget=np.float64(2)).budget == 2

@@ -4,9 +4,11 @@ import re
 from pathlib import Path
 from pkgutil import resolve_name
 
+import pytest
+
 import labeldp
 from labeldp import Laplace, SubsetSelection
-from tests.docs.blocks import read
+from tests.docs.blocks import ROOT, pages, read
 
 
 def test_the_readmes_claim_is_what_the_code_computes():
@@ -32,3 +34,13 @@ def test_the_map_has_every_package():
     }
     for name in there - {"__init__", "__main__", "__pycache__"}:
         assert re.search(rf"`{name}/?`", text), name
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if "reference" not in page])
+def test_files_that_a_page_names_are_there(page):
+    """`tests/…/test_x.py`, and `package/module.py` of labeldp."""
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)(?:::\w+)?`", read(page))
+    missing = [
+        name for name in named if not any((root / name).exists() for root in (ROOT, ROOT / "src/labeldp", ROOT / "src"))
+    ]
+    assert missing == []

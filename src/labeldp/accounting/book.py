@@ -85,11 +85,19 @@ class DataSet:
 
     def spent_if_same(self) -> Cost | None:
         """The same, if equal ids name the same people in all groups; None where no id is in another group."""
-        groups = {group for peer in self.peers() for group in peer.groups}
-        if groups <= set(self.groups):
+        if len({group for peer in self.peers() for group in peer.groups}) == 1:
             return None
         together = self._most_of_all((None,))
         return together if together != self.spent() else None
+
+    def unprotected_if_same(self) -> str | None:
+        """Why nothing holds if equal ids name the same people in all groups: some of these were released without protection elsewhere."""
+        mine = [*(release.rows for release in self.releases), *([] if self.ids is None else [self.ids])]
+        for peer in self.peers():
+            theirs = [release.rows for release in peer.releases] if peer.unprotected is not None else []
+            if peer.name != self.name and any(overlap(one, other) for one in mine for other in theirs):
+                return peer.unprotected
+        return None
 
     def _most_of_all(self, groups: Sequence[str | None]) -> Cost:
         most = Cost()
@@ -141,6 +149,7 @@ class DataSet:
             "caps": self.caps.to_json() if self.caps else None,
             "publishable": self.publishable(),
             "publishable_if_same": self.publishable_if_same(),
+            "unprotected_if_same": self.unprotected_if_same(),
             "of": "ids" if self.fingerprint.by == "ids" else "this name",
             "groups": list(self.groups),
             "raised": self.raised,
@@ -171,6 +180,10 @@ class Book:
             for name, d in self.data_sets.items()
         }
         return Book(self.ledger, self.key, then, {n: one for n, one in self.releases.items() if n < number})
+
+    def copy(self) -> Book:
+        """For whoever looks: what they do to it changes nothing."""
+        return replace(self.before(self.length + 1), length=self.length, last=self.last)
 
     def begins(self, entries: Sequence[Entry]) -> bool:
         """Whether it is of the first of these: the very same objects, since equal ones that were read anew may follow from others."""

@@ -255,17 +255,28 @@ def _recognise(book: Book, request: Request) -> DataSet | None:
         raise RefusedError(
             f"the ledger has the ids of {known.name!r} in the group {', '.join(map(repr, known.groups))}: a data set stays where it is."
         )
-    for other in book.data_sets.values() if known is None and request.other_ids is None else ():
+    for other in book.data_sets.values() if known is None else ():
         theirs = other.fingerprint
-        if other.name != request.data_set and ((mine.digest and theirs.matches(mine)) or theirs.same_file(mine)):
+        same = (mine.digest and theirs.matches(mine)) or theirs.same_file(mine)
+        if same and not _in_named_group(other, request):
             how = f"Use `data_set={other.name!r}`."
             if "planting" in request.details:  # such a file says itself what it is of
                 how = f"Plant the canaries again with `data_set={other.name!r}`: a planted file carries its data set's name."
+            if mine.by == theirs.by == "ids":
+                how += " If these ids name other people, say so with `other_ids='NAME'`."
+            elif mine.by != theirs.by:
+                how += (
+                    f" Its rows go {'by id (`ids`)' if theirs.by == 'ids' else 'without ids'}: name them in that way."
+                )
             raise RefusedError(
-                f"these rows are known to the ledger as data set {other.name!r}; under another name they would escape its "
-                f"budget. {how} If these ids name other people, say so with `other_ids='NAME'`."
+                f"these rows are known to the ledger as data set {other.name!r}; under another name they would escape its budget. {how}"
             )
     return known
+
+
+def _in_named_group(other: DataSet, request: Request) -> bool:
+    """Whether the owner names the group of these ids, and the other's rows go by id too: then accounts by id tell them apart."""
+    return request.other_ids is not None and other.fingerprint.by == "ids"
 
 
 def _of(fingerprint: Fingerprint) -> str:

@@ -100,9 +100,9 @@ class Ledger:
             raise LedgerError(f"the ledger {self.path} cannot be closed to others: {error.strerror}.") from None
 
     def book(self) -> Book:
-        """All data sets and releases. Nothing is begun by looking."""
+        """All data sets and releases, as the caller's own copy. Nothing is begun by looking."""
         marks = self._marks()  # first these: others may be released meanwhile
-        return self._read(self._journal.entries(), marks)
+        return self._read(self._journal.entries(), marks).copy()
 
     def _read(self, entries: list[Entry], marks: list[_Mark]) -> Book:
         """What the entries add up to; only those are checked and replayed that were not before."""

@@ -100,7 +100,11 @@ def promise_text(budget: dict[str, Any]) -> str:
     if budget["groups"] != [ORIGINAL]:
         text += f", its ids being those of the group {' and '.join(map(repr, budget['groups']))}"
     together = budget["publishable_if_same"]
-    if together is not None:
+    if budget.get("unprotected_if_same") is not None:
+        text += (
+            "; if equal ids of all groups name the same people, nothing: some of them were released without protection"
+        )
+    elif together is not None:
         text += f"; if equal ids of all groups name the same people, {_promise(together)} so far"
     return text
 

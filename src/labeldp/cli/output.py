@@ -106,4 +106,4 @@ def ledger_text(done: dict[str, Any]) -> str:
 
 def order_text(done: dict[str, Any]) -> str:
     """Whether the rows are in the order of their file."""
-    return "shuffled" if done["shuffled"] else "that of the input, and public (--shuffle hides it)"
+    return "shuffled" if done["shuffled"] else "that of the input, and public (--shuffle would have hidden it)"

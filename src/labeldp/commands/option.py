@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
+from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from labeldp.errors import InputError
 
 Offered = Callable[[Mapping[str, Any]], list[str]]
 
@@ -73,6 +76,8 @@ class Options:
     def __post_init__(self) -> None:
         for declared in declarations(type(self)):
             given = getattr(self, declared.name)
+            if not _fits(declared.kind, given) and not _fits(declared.kind, _understood(declared.kind, given)):
+                raise InputError(f"`{declared.name}` is {_words(declared.kind)}; got {type(given).__name__}.")
             if (value := _understood(declared.kind, given)) is not given:
                 object.__setattr__(self, declared.name, value)
 
@@ -99,6 +104,31 @@ def _place(declared: Declared) -> tuple[bool, int]:
     panel = declared.option.panel
     order = PANELS.index(panel) + 2 if panel else int(not declared.required)
     return not isinstance(declared.option, Argument), order
+
+
+_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "text", Path: "a path"}
+
+
+def _fits(kind: Any, given: Any) -> bool:
+    """Whether it is of this kind; a kind that is nobody's plain type takes what it is given."""
+    if get_origin(kind) in (Union, UnionType):
+        return any(_fits(part, given) for part in get_args(kind))
+    if get_origin(kind) is tuple:
+        return isinstance(given, tuple | list) and all(_fits(get_args(kind)[0], one) for one in given)
+    if kind is NoneType:
+        return given is None
+    if kind in (int, float):
+        return isinstance(given, Integral if kind is int else Real) and not isinstance(given, bool)
+    return kind not in _WORDS or isinstance(given, kind)
+
+
+def _words(kind: Any) -> str:
+    """What is wanted, for people."""
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(_words(part) for part in get_args(kind) if part is not NoneType)
+    if get_origin(kind) is tuple:
+        return f"{_words(get_args(kind)[0])}, or several"
+    return _WORDS.get(kind, getattr(kind, "__name__", str(kind)))
 
 
 def _understood(kind: Any, given: Any) -> Any:

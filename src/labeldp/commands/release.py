@@ -68,7 +68,7 @@ def release(options: ReleaseOptions, progress: Progress = SILENT) -> dict[str, A
     Row order and ids are public: a file that is sorted by its label gives the label away, whatever the noise (see --shuffle, and
     choose ids that do not follow the label either). Asked for the same again, the command returns the first release and charges nothing.
 
-    Example: labeldp release visits.csv --label bought --classes no,yes --id visit --epsilon 1 --out released.parquet
+    Example: labeldp release visits.csv --label bought --classes no,yes --id visit --epsilon 1 --shuffle --out released.parquet
     """
     from labeldp.accounting.ledger import Ledger
     from labeldp.entropy import noise

@@ -16,7 +16,7 @@ from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit
 from labeldp.data.bundled import Bundled, load
 from labeldp.entropy import SecureEntropy, noise
-from labeldp.errors import InputError
+from labeldp.errors import InputError, RefusedError
 from labeldp.files.predictions import read_predictions, write_predictions
 from labeldp.files.run import RunFolder
 from labeldp.mechanisms import Mechanism, NoPrivacy
@@ -102,7 +102,12 @@ def release_bundled(
     file, ledger = RunFolder(run).released, RunFolder(run).ledger
     if world.first:
         source = owners_source(bundle, run, canaries)
-        make_release(Order(source, chosen, dataset), ledger=Ledger(ledger), entropy=noise(seed), out=file)
+        try:
+            make_release(Order(source, chosen, dataset), ledger=Ledger(ledger), entropy=noise(seed), out=file)
+        except RefusedError:
+            raise InputError(
+                f"{run} holds an experiment with another mechanism, ε or seed of its noise; choose another `out`."
+            ) from None
     return shared_release(file, world), bundle.features, (bundle.test_features, bundle.test_labels)
 
 
@@ -126,7 +131,10 @@ def owners_source(
 
     A ledger of one run has no other rows to confuse them with: they go by number, also where the number serves as id.
     """
-    RunFolder(run).make()
+    folder = RunFolder(run)
+    folder.make()
+    if folder.config.exists() and not folder.ledger.exists():
+        raise InputError(f"{run} holds a run that is no experiment; choose another `out`.")
     if canaries is None and RunFolder(run).canaries.exists():
         raise InputError(f"{run} holds a run with canaries: say `canaries` as before, or choose another `out`.")
     found = None if canaries is None else canaries.keep_in(run, bundle.labels, bundle.name)

@@ -272,6 +272,7 @@ def is_header(header: Any) -> bool:
         and isinstance(budget, dict)
         and raises(budget.get("raised"))
         and all(promise(budget.get(key)) for key in ("publishable", "publishable_if_same"))
+        and text_or_null(budget.get("unprotected_if_same"))
         and budget.get("of", "ids") in ("ids", "this name")
         and texts(budget.get("groups", []))
         and isinstance(ledger, dict)

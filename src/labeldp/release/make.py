@@ -179,14 +179,18 @@ def _reserve_room(size: int, scratch: Path, out_temporary: Path | None, shuffle:
     """Claim the room that the release, its copy, and the buckets of a shuffle will take."""
     for path in (scratch / "release", out_temporary):
         if path is not None:
-            path.unlink(missing_ok=True)
+            _remove(path)
             reserve(path, size)
     if shuffle:
         reserve(scratch / "room", size)
-        try:
-            (scratch / "room").unlink()
-        except OSError as error:
-            raise explain(scratch / "room", error, "removed") from None
+        _remove(scratch / "room")
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise explain(path, error, "removed") from None
 
 
 def _size(survey: Survey, mechanism: Mechanism) -> int:
