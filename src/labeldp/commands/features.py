@@ -47,7 +47,7 @@ def features(options: FeaturesOptions, progress: Progress = SILENT) -> dict[str,
         "columns": list(encoding.outputs),
         "became": {column.name: progress.said(column.became()) for column in encoding.columns},
         "encoding": encoding.to_json(),
-        "warnings": [*map(progress.said, encoding.warnings()), *new],
+        "warnings": [*map(progress.said, [] if options.like else encoding.warnings()), *new],
     }
 
 
