@@ -6,7 +6,7 @@ from math import comb, prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labeldp import Ledger, PrivateLabels, SecureEntropy
@@ -80,6 +80,8 @@ def test_ties_counted(name, num_classes):
     st.lists(st.one_of(st.just(1), st.integers(1, 9), st.integers(1, 2**60)), min_size=1, max_size=4),
     st.integers(2, 4),
 )
+@example([146402730743726600, 1, 125], 2)
+@example([1, 1], 2)
 def test_any_table_enumerated(parts, num_classes):
     """Tiny weights and ties, of any table that adds up."""
     w = [*parts, WHOLE - sum(parts)]

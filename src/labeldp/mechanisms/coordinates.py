@@ -116,9 +116,13 @@ def truth_wins(weights: Sequence[int], num_classes: int) -> float:
     total, at_most = 0.0, 0
     for _, (true, other) in sorted(levels.items()):
         at_most += other
-        none_above = math.exp((num_classes - 1) * math.log1p((at_most - WHOLE) / WHOLE))
+        below = at_most - other
+        # Each logarithm of the form that does not cancel: near 1 by what is missing, far from it as it is.
+        share = math.log1p((at_most - WHOLE) / WHOLE) if 2 * at_most > WHOLE else math.log(at_most / WHOLE)
+        none_above = math.exp((num_classes - 1) * share)
         x = other / at_most
-        none_tied = -1.0 if at_most == other else math.expm1(num_classes * math.log1p(-x))
+        tied = math.log1p(-x) if 2 * below > at_most else math.log(below / at_most) if below else -math.inf
+        none_tied = math.expm1(num_classes * tied)
         total += true / WHOLE * none_above * -none_tied / (num_classes * x)
     return total
 
