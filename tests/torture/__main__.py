@@ -1,6 +1,7 @@
 """Kill commands at any moment, race them, fail each of their file calls in turn, and check that the ledger's promises hold.
 
-    python -m tests.torture [--part calls|kills|races …] [--kills 100] [--races 200] [--calls N] [--command NAME …] [--out result.json] [--seed N]
+    python -m tests.torture [--part calls|kills|races …] [--kills 100] [--races 200] [--out result.json] [--seed N]
+                            [--calls N] [--command NAME …]
 
 Where only some parts or commands are run, the others stay in the result file as they were.
 """
