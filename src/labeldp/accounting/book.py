@@ -84,8 +84,11 @@ class DataSet:
         return self._most_of_all(self.groups)
 
     def spent_if_same(self) -> Cost | None:
-        """The same, if equal ids name the same people in all groups; None where no id is in another group."""
-        if len({group for peer in self.peers() for group in peer.groups}) == 1:
+        """The same, if equal ids name the same people in all groups; None where that is no more, or (`unprotected_if_same`) has no bound."""
+        if (
+            len({group for peer in self.peers() for group in peer.groups}) == 1
+            or self.unprotected_if_same() is not None
+        ):
             return None
         together = self._most_of_all((None,))
         return together if together != self.spent() else None
