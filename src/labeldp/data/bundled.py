@@ -22,9 +22,6 @@ from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.private import PrivateLabels
 
-# ----------------------------------------------------------------
-# A data set for experiments, whatever its files are.
-
 
 @dataclass(frozen=True)
 class Bundled:

@@ -219,10 +219,6 @@ def _lists(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:
     return np.asarray(rows.reshape(len(column), -1), dtype=np.float32)
 
 
-# ----------------------------------------------------------------
-# Bring public features into the order of a release.
-
-
 def join(release: Release, features: Features) -> npt.NDArray[Any]:
     """One row of features for each position of the release: by id where both have ids, else by row number."""
     features.refuse_label(release.label, release.class_names)

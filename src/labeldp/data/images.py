@@ -32,9 +32,6 @@ def pillow() -> Any:
     return Image
 
 
-# ----------------------------------------------------------------
-# A folder of images as features: one array of bytes, and the images' paths in the folder as ids.
-
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 _MAX_SIZE = 4096
 _GREY = ("1", "L", "LA")

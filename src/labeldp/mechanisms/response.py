@@ -20,9 +20,6 @@ from labeldp.mechanisms.judge import Plain, StatisticLaw
 from labeldp.mechanisms.table import WHOLE, Table
 from labeldp.private import Codes, check_num_classes, code_dtype
 
-# ----------------------------------------------------------------
-# Mechanisms whose observation is one class number.
-
 
 class SingleClass(Plain):
     """A class number in the smallest type that holds it."""

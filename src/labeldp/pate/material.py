@@ -83,10 +83,6 @@ def audit_answers(
     return {attack: result.to_json() for attack, result in found.each().items()}
 
 
-# ----------------------------------------------------------------
-# What PATE starts from, in the one trusted place: features and labels together, by name or from files.
-
-
 @dataclass(frozen=True)
 class Material:
     """Features in the order of the source's rows, the labels, and a public test set where there is one."""

@@ -15,9 +15,6 @@ from labeldp.files.run import OwnerFolder, RunFolder, read_as, read_json
 from labeldp.files.summary import PateSummary, TeachersCost, TrainingSummary
 from labeldp.provenance import machine, today
 
-# ----------------------------------------------------------------
-# A cell: one command in a directory of its own, independent of all others.
-
 FACTS, LOG = "cell.json", "log.txt"
 
 
@@ -104,10 +101,6 @@ def chosen(cells: Iterable[Cell], only: Iterable[str]) -> list[Cell]:
     if not found:
         raise InputError(f"--only {' '.join(wanted)} fits none of the {len(every)} cells; --list shows them.")
     return found
-
-
-# ----------------------------------------------------------------
-# Where cells are: <out>/cells/NAME, shared by all tables, each with a cell.json once it is finished.
 
 
 @dataclass(frozen=True)

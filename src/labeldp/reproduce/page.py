@@ -223,10 +223,6 @@ def _drawn(picture: Picture, folder: Path) -> Markup:
     return Markup(svg[svg.index("<svg") :])
 
 
-# ----------------------------------------------------------------
-# A report as Markdown.
-
-
 def to_markdown(report: Document) -> str:
     """The whole page."""
     parts = [f"# {_text(report.title)}", f"Made by: `{report.made_by}`. Nothing here is typed by hand."]
@@ -264,10 +260,6 @@ def _text(text: str) -> str:
     for special in ("\\", "|", "*", "_", "`", "<", "[", "]"):
         text = text.replace(special, "\\" + special)
     return text.replace("\n", " ")
-
-
-# ----------------------------------------------------------------
-# From finished cells to <name>.json, .md, .html and figures.
 
 
 @dataclass(frozen=True)

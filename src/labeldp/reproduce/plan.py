@@ -218,9 +218,6 @@ class Document:
     pictures: tuple[Picture, ...] = ()
 
 
-# ----------------------------------------------------------------
-# What a name stands for at a scale: rows, their cells in the order in which they are worth running, and what must be said beside them.
-
 TITLES = {"digits": "digits", "fashion": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 TEST_ROWS = {"digits": 360, "fashion": 10_000, "cifar10": 10_000, "cifar100": 10_000}
 

@@ -9,9 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# ----------------------------------------------------------------
-# Augmentations of whole batches, with randomness of its own for each image.
-
 
 def shift(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
     """Each image moved by up to `most` pixels in both directions, its border reflected (a random crop of a padded image)."""

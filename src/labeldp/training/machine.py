@@ -15,9 +15,6 @@ from torch import Tensor
 
 from labeldp.errors import InputError, LabelDPError
 
-# ----------------------------------------------------------------
-# What this machine does fast: device, number type, memory format. And what it says when memory runs out.
-
 
 @dataclass(frozen=True)
 class Machine:

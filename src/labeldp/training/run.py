@@ -360,10 +360,6 @@ def _refuse_trained(run: RunFolder, release: Release) -> str | None:
     return doubt if trained.unknown_prior else None
 
 
-# ----------------------------------------------------------------
-# Metrics for TensorBoard, in the run directory.
-
-
 def tensorboard(folder: Path) -> Progress:
     """What writes each epoch's metrics to folder/tensorboard."""
     try:
