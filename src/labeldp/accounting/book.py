@@ -84,7 +84,7 @@ class DataSet:
         return self._most_of_all(self.groups)
 
     def spent_if_same(self) -> Cost | None:
-        """The same, if equal ids name the same people in all groups; None where that is no more, or has no bound (`unprotected_if_same`)."""
+        """The same, if equal ids name the same people in all groups; None where that is no more, or has no bound."""
         if (
             len({group for peer in self.peers() for group in peer.groups}) == 1
             or self.unprotected_if_same() is not None
