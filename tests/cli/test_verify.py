@@ -3,8 +3,10 @@
 import json
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import expect_sentence
@@ -189,3 +191,26 @@ def test_a_release_that_is_not_there(busy):
     outcome = verify(busy, busy.outs / "nowhere")
     assert outcome.code == 2
     expect_sentence(outcome, "nowhere")
+
+
+def test_a_copy_with_other_rows_is_found_and_handed_to_nobody(busy):
+    """Whatever checksum it states: its rows do not have it."""
+    folder = busy.ledger.with_name(busy.ledger.name + ".releases")
+    copy = max(folder.glob("*.parquet"), key=lambda path: int(path.name.split("-")[0]))
+    whole, rows = copy.read_bytes(), pq.read_table(copy)
+    for place in range(len(whole) // 2):
+        copy.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with suppress(OSError, pa.ArrowException):
+            if not pq.read_table(copy).equals(rows):
+                break
+    found(verify(busy), copy.name)
+    number, again = copy.name.split("-")[0], busy.folder / "again.parquet"
+    expect_sentence(busy.run("ledger", "get", number, "--out", again, "--ledger", busy.ledger), "was altered")
+    assert not again.exists()
+    busy.second.unlink()
+    repeated = busy.run(
+        "release", busy.numbered(), "--label", "label", "--classes", "2", "--epsilon", "1", "--rows", "100:200", "--out", busy.second,
+        "--ledger", busy.ledger,
+    )  # fmt: skip
+    assert repeated.code != 0
+    assert not busy.second.exists()

@@ -17,7 +17,6 @@ from labeldp.accounting.statement import broken_promise, published
 from labeldp.errors import InputError, LedgerError, VerificationError
 from labeldp.files.atomic import look_up, place_file
 from labeldp.provenance import date_files
-from labeldp.release import format as files
 from labeldp.release.release import Description
 
 
@@ -27,10 +26,10 @@ def fetch(ledger: Ledger, number: int, out: Path) -> bool:
     if record is None or not record.reached(PUBLISHED):
         raise InputError(f"{ledger.path} has no finished release {number}; `labeldp ledger show` lists them.")
     check_out(out, ledger)
-    if look_up(out) and stated(out) != record.checksum:
+    if look_up(out) and intact(out) != record.checksum:
         raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
     copy = ledger.copy_of(record)
-    if stated(copy) != record.checksum:
+    if intact(copy) != record.checksum:
         raise LedgerError(f"{copy} is missing or was altered.")
     if look_up(out) and filecmp.cmp(out, copy, shallow=False):
         return False
@@ -45,7 +44,7 @@ def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
     book = ledger.book()
     for record in book.releases.values():
         copy = ledger.copy_of(record)
-        if record.state == DELIVERED and files.stated_checksum(copy) != record.checksum:
+        if record.state == DELIVERED and intact(copy) != record.checksum:
             raise VerificationError(
                 f"the ledger's copy of release {record.number}, {copy}, is not the file that was released: it was altered."
             )
@@ -97,9 +96,12 @@ def check_out(out: Path, ledger: Ledger) -> None:
         raise InputError(f"no permission to write into {out.parent}.")
 
 
-def stated(path: Path) -> str | None:
-    """The checksum that a release file says it has; None where there is none."""
-    return files.stated_checksum(path) if path.is_file() else None
+def intact(path: Path) -> str | None:
+    """The checksum of a release file whose content has it, read piece by piece; None where there is no file, or it was altered."""
+    try:
+        return Description.read(path).checksum if path.is_file() else None
+    except InputError:
+        return None
 
 
 def date_copies(ledger: Ledger, record: ReleaseRecord, out: Path | None) -> None:

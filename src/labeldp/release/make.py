@@ -29,7 +29,7 @@ from labeldp.errors import AccountingError, InputError, LedgerError, LostRelease
 from labeldp.files.atomic import explain, fill_and_place, open_private, reserve, sync_folder, temporary_beside
 from labeldp.mechanisms import Mechanism
 from labeldp.release import format as files
-from labeldp.release.copies import check_out, copy_into, date_copies, stated
+from labeldp.release.copies import check_out, copy_into, date_copies, intact
 from labeldp.release.order import Observe, Order
 from labeldp.release.rows import Positions
 from labeldp.release.shuffle import Part, shuffled
@@ -76,7 +76,7 @@ def make_release(
         check_out(out, ledger)
     with ledger.lock(order.data_set) as scratch, _temporary(out, scratch) as out_temporary:
         stamp = order.current_stamp()
-        delivered = stated(out) if out is not None else None
+        delivered = intact(out) if out is not None else None
 
         def charge() -> tuple[Survey, ReleaseRecord | None, ReleaseRecord]:
             """What is there to release, the earlier release that it repeats or resumes, if it does, and the one that is charged."""
@@ -97,7 +97,8 @@ def make_release(
         path = ledger.copy_of(record)
         with charged(record, path):
             book = ledger.book()
-            if not record.reached(PUBLISHED):
+            made_now = not record.reached(PUBLISHED)
+            if made_now:
                 header = order.header(survey, record, book)
                 parts = _observed(order, survey, draw(entropy, record), progress)
                 if order.shuffle:
@@ -107,6 +108,8 @@ def make_release(
                     raise InputError("the label file changed while it was being released.")
                 record = _publish(ledger, record, scratch / "release", checksum)
             _finish_rename(record, path)
+            if not made_now and intact(path) != record.checksum:
+                raise LostReleaseError(f"{path} is not the file that was released: it was altered or damaged.")
             if out is not None and out_temporary is not None and delivered != record.checksum:
                 fill_and_place(out_temporary, out, lambda file: copy_into(path, file))
             if not record.reached(DELIVERED):
@@ -169,7 +172,7 @@ def _look(ledger: Ledger, request: Request) -> ReleaseRecord | None:
     if earlier is None or request.again is None or not earlier.reached(PUBLISHED) or earlier.reached(DELIVERED):
         return earlier
     copy = ledger.copy_of(earlier)
-    if earlier.checksum not in (stated(copy), stated(_partial(copy))):
+    if earlier.checksum not in (intact(copy), intact(_partial(copy))):
         ledger.advance(earlier, LOST)
         return ledger.look(request)
     return earlier
@@ -262,5 +265,3 @@ def _finish_rename(record: ReleaseRecord, path: Path) -> None:
                 f"release {record.number} was published on {record.made}, but its file {path} is gone. Put it back from a backup or from "
                 "whoever received it, or add `again='charge'` for a new one."
             ) from None
-    if stated(path) != record.checksum:
-        raise LostReleaseError(f"{path} is not the file that was released: it was altered or damaged.")
