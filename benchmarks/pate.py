@@ -190,7 +190,7 @@ def step(turns: int) -> dict[str, Any]:
     from labeldp.mechanisms import NoPrivacy
     from labeldp.models.resnets import WideResNet
     from labeldp.training.fixmatch import FixMatchTrainer
-    from labeldp.training.machine import Machine
+    from labeldp.machine import Machine
     from labeldp.training.recipe import fixmatch_recipe
 
     torch.set_num_threads(1)

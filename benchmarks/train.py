@@ -27,7 +27,7 @@ from torch.nn import functional
 from labeldp import PrivateLabels, SecureEntropy, models
 from labeldp.mechanisms import Laplace
 from labeldp.training.augment import randaugment
-from labeldp.training.machine import Machine
+from labeldp.machine import Machine
 from labeldp.training.recipe import default_recipe, paper_recipe
 from labeldp.training.trainer import Trainer
 

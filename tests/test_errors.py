@@ -12,7 +12,7 @@ from labeldp.audit.canaries import Canaries
 from labeldp.estimators import LabelDPClassifier
 from labeldp.mechanisms import Gaussian
 from labeldp.release.classes import Classes
-from labeldp.training.job import Job
+from labeldp.runs.job import Job
 from labeldp.training.recipe import Recipe
 from tests.commands.releasing import release_file
 

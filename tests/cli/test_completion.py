@@ -100,7 +100,7 @@ def test_the_names_are_those_of_the_registries():
 
 def test_scales_devices_and_types_are_accepted():
     from labeldp.reproduce.methods import check_scale
-    from labeldp.training.machine import Machine
+    from labeldp.machine import Machine
 
     for scale in known.SCALES:
         check_scale(scale)

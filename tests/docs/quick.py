@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 IMPORTS = (
-    "labeldp.cli", "labeldp.release.make", "labeldp.mechanisms.plan", "labeldp.audit", "labeldp.training.run", "labeldp.training.run",
+    "labeldp.cli", "labeldp.release.make", "labeldp.mechanisms.plan", "labeldp.audit", "labeldp.runs.run", "labeldp.runs.run",
     "labeldp.pate.run", "pyarrow.csv", "rich.table", "sklearn.datasets", "torch._dynamo", "torch.utils.flop_counter",
 )  # fmt: skip
 

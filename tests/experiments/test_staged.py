@@ -10,7 +10,7 @@ from labeldp.errors import InputError
 from labeldp.experiments.staged import Dealing
 from labeldp.release.joint import join_releases
 from labeldp.release.rows import Span
-from labeldp.training.job import Job, holding_out
+from labeldp.runs.job import Job, holding_out
 from labeldp.training.recipe import changed, default_recipe
 
 
@@ -263,7 +263,7 @@ def test_other_options_in_the_same_directory_are_refused(run):
 
 
 def test_rows_behind_the_prior_cannot_judge_either(run, tmp_path):
-    from labeldp.training.run import evaluate, train
+    from labeldp.runs.run import evaluate, train
 
     folder, _ = run
     one, two = (Release.load(folder / f"released-{n}.parquet") for n in (1, 2))
@@ -274,7 +274,7 @@ def test_rows_behind_the_prior_cannot_judge_either(run, tmp_path):
 
 
 def test_folds_judge_with_the_first_release_and_never_beside_a_prior(run, tmp_path):
-    from labeldp.training.crossfit import cross_fit
+    from labeldp.runs.crossfit import cross_fit
     from tests.release.test_make import run as made
 
     folder, _ = run

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import labeldp.training.crossfit  # noqa: F401  before `train` is replaced: imported meanwhile, it would keep the replacement
+import labeldp.runs.crossfit  # noqa: F401  before `train` is replaced: imported meanwhile, it would keep the replacement
 from labeldp import models
 from labeldp.data.bundled import Bundled
 from labeldp.private import PrivateLabels
@@ -63,7 +63,7 @@ def test_every_training_is_built(cell, tmp_path, cli, monkeypatch):
         jobs.append(job)
         raise Built
 
-    monkeypatch.setattr("labeldp.training.run.train", stop)
+    monkeypatch.setattr("labeldp.runs.run.train", stop)
     monkeypatch.setattr("labeldp.experiments.staged.train", stop)
     monkeypatch.setenv("LABELDP_DEBUG", "1")
     with pytest.raises(Built):

@@ -28,7 +28,7 @@ from labeldp.release.source import ArraySource
 from labeldp.selection import drafts as selection
 from labeldp.selection.candidates import candidates, listed
 from labeldp.selection.drafts import PrivateSelection, score_path
-from labeldp.training.run import predict
+from labeldp.runs.run import predict
 
 ROWS = 300
 RATES = {"mechanism": ["subset", "laplace"], "epochs": [3], "learning_rate": [1e-6, 0.05]}

@@ -19,10 +19,10 @@ from labeldp.mechanisms import NoPrivacy
 from labeldp.training import augment, fixmatch
 from labeldp.training import augment as operations
 from labeldp.training.fixmatch import FixMatchTrainer, PseudoLabels
-from labeldp.training.job import Job
+from labeldp.runs.job import Job
 from labeldp.training.loss import PosteriorLoss
 from labeldp.training.recipe import Recipe, cpu_fixmatch_recipe, default_recipe, fixmatch_recipe
-from labeldp.training.run import predict, train
+from labeldp.runs.run import predict, train
 from labeldp.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -295,7 +295,7 @@ def test_two_processes_learn_what_one_does(tmp_path):
         "import sys, numpy as np, torch\n"
         "from tests.training.test_fixmatch import made, few\n"
         "from labeldp.training import fixmatch\n"
-        "from labeldp.training.machine import joined\n"
+        "from labeldp.machine import joined\n"
         "from labeldp.mechanisms import NoPrivacy\n"
         "from sklearn.datasets import load_digits\n"
         "fixmatch._WEAK_NOISE = fixmatch._STRONG_NOISE = fixmatch._MIXED = 0.0\n"

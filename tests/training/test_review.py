@@ -16,9 +16,9 @@ from labeldp.data.features import Features, join, read_features
 from labeldp.data.images import folder_of_class
 from labeldp.errors import InputError
 from labeldp.estimators import LabelDPClassifier
-from labeldp.training.job import Job
+from labeldp.runs.job import Job
 from labeldp.training.recipe import Recipe
-from labeldp.training.run import evaluate, open_run, predict, train
+from labeldp.runs.run import evaluate, open_run, predict, train
 
 ROWS = 400
 NOISE = labeldp.RandomizedResponse.calibrated(epsilon=2.0, num_classes=3)

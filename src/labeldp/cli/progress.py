@@ -121,12 +121,11 @@ class TerminalProgress(commands.Progress):
 
     def epoch(self, metrics: dict[str, Any]) -> None:
         """An epoch has ended."""
-        line = f"epoch {metrics['epoch']}/{self._epochs}: loss {metrics['loss']:.4f}, {metrics['seconds']:.1f} s"
-        if "accuracy_selecting" in metrics:
-            from labeldp.evaluation.accuracy import accuracy_text
-
-            ends = metrics["low_95_selecting"], metrics["high_95_selecting"]
-            line += f", accuracy {accuracy_text(metrics['unbiased_selecting'], ends)} by the rows that select"
+        line = f"epoch {metrics['epoch']}/{self._epochs}"
+        if "loss" in metrics:  # trees and exact solvers have none to tell
+            line += f": loss {metrics['loss']:.4f}, {metrics['seconds']:.1f} s"
+        if "likelihood_selecting" in metrics:
+            line += f", log-likelihood {metrics['likelihood_selecting']:.4f} of the rows that select"
         if metrics["epoch"] < self._epochs:
             line += f"; about {_duration(self._left)} left"
             self._what = f"epoch {metrics['epoch'] + 1}/{self._epochs}"

@@ -26,8 +26,8 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.experiments.experiment import CanaryPlan
-    from labeldp.training.job import Job
-    from labeldp.training.machine import World
+    from labeldp.runs.job import Job
+    from labeldp.machine import World
 
 
 # fmt: off
@@ -56,10 +56,10 @@ def experiment(options: ExperimentOptions, progress: Progress = SILENT) -> dict[
 
     A row of the paper's table: labeldp experiment --preset alibi-cifar10-high --out run/
     """
-    from labeldp.training.machine import joined
+    from labeldp.machine import joined
 
-    use_threads(options.threads)
     options = filled(options, EXPERIMENTS, options.preset)
+    use_threads(options.threads)
     _check(options)
     found_before = was_finished(options.out)
     with joined() as world, progress.doing("preparing", shown=world.first) as shown:
@@ -88,7 +88,7 @@ def _check(options: ExperimentOptions) -> None:
 
 def _at_once(options: ExperimentOptions, shown: Progress, world: World) -> tuple[Job, dict[str, Any]]:
     from labeldp.experiments.experiment import release_bundled
-    from labeldp.training.job import holding_out
+    from labeldp.runs.job import holding_out
 
     assert options.dataset is not None
     planting = _planting(options, lambda rows: holding_out(rows, options.share, options.seed)[1])
@@ -106,7 +106,7 @@ def _in_stages(options: ExperimentOptions, shown: Progress, world: World) -> tup
 
     def stage(release: Any, values: Any, held_out: float, last: bool) -> Job:
         job = job_of(options, release, values, epochs=None if last else options.stage_epochs, share=held_out)
-        shown.begin(job.recipe.epochs)
+        shown.begin(getattr(job.recipe, "epochs", 1))
         return job
 
     dealing = Dealing(options.stages, options.share, options.seed)

@@ -286,7 +286,7 @@ def pate_student(options: PateStudentOptions, progress: Progress = SILENT) -> Ta
 
 
 def _taught(stages: Stages, plan: StudentPlan, device: str, progress: Progress) -> Taught:
-    from labeldp.training.machine import Machine
+    from labeldp.machine import Machine
 
     with progress.doing("students") as shown:
         shown.begin(plan.recipe.epochs)

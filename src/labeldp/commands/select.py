@@ -74,7 +74,7 @@ def select(options: SelectOptions, progress: Progress = SILENT) -> dict[str, Any
     from labeldp.release.source import TableSource, data_set_of, refuse_telling_ids
     from labeldp.selection.candidates import candidates, read_candidates
     from labeldp.selection.drafts import PrivateSelection
-    from labeldp.training.machine import Machine
+    from labeldp.machine import Machine
 
     use_threads(options.threads)
     classes = declared_classes(options.classes)

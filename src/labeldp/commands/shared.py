@@ -73,7 +73,7 @@ InsecureSeedOption = Annotated[int | None, Option("Repeatable noise for experime
 
 # ── training ──
 
-ModelOption = Annotated[str | None, Option("fast (usual for images), linear (else), mlp, resnet18, wide-resnet-28-4, -28-8, package.module:Class.", panel=MODEL, values=MODELS)]
+ModelOption = Annotated[str | None, Option("fast (usual for images), linear (else), lightgbm (mostly best for tables), mlp, resnet18, wide-resnet-28-4, -28-8, package.module:Class.", panel=MODEL, values=MODELS)]
 EpochsOption = Annotated[int | None, Option("Passes over the rows. Default: the model's own number.", panel=MODEL)]
 SeedOption = Annotated[int, Option("Of training, and of which rows are held out; never of the noise.", panel=MODEL)]
 OTHER_ROWS = Option("No prior behind a release saw the rows that judge, though nothing shows it.", panel=JUDGING)
@@ -158,11 +158,11 @@ def read_prior(given: PriorGiven | None, classes: Classes) -> Sequence[float] | 
 
 
 def use_threads(count: int | None) -> None:
-    """Of this process, for the whole of its life."""
-    import torch
-
+    """Of torch in this process, for the whole of its life."""
     if count is None:
         return
     if count < 1:
         raise InputError(f"`threads` is at least 1; got {count}.")
+    import torch
+
     torch.set_num_threads(count)

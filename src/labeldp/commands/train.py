@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,10 +27,15 @@ from labeldp.errors import InputError
 from labeldp.files.run import RunFolder
 
 if TYPE_CHECKING:
+    from labeldp.estimators.boosted import BoostingRecipe
+    from labeldp.estimators.linear import LinearRecipe
+    from labeldp.data.features import Features
     from labeldp.release import Release
-    from labeldp.training.job import Job
-    from labeldp.training.machine import World
+    from labeldp.runs.job import Job
+    from labeldp.machine import World
     from labeldp.training.recipe import Recipe
+
+    AnyRecipe = Recipe | LinearRecipe | BoostingRecipe
 
 USUAL_HOLDOUT = 0.1
 _FOUND_BEFORE = "by its own account: it was finished before, and its accuracy is what its summary.json says"
@@ -95,17 +100,19 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
 
     Many processes or machines: torchrun --nproc-per-node 2 -m labeldp train … (one --out that all can read)
     """
-    from labeldp.training.machine import joined
+    from labeldp.machine import joined
 
-    use_threads(options.threads)
     if not options.release:
         raise InputError("`release` is missing: what was released of the labels.")
     check_training(options)
     _check_test(options)
     found_before = was_finished(options.out)
+    if by_steps(options, options.model or "linear"):
+        use_threads(options.threads)
     with joined() as world, progress.doing("preparing", shown=world.first) as shown:
-        release, values, columns, test = _read(options)
-        summary = fit(options, job_of(options, release, values, columns), test, shown, world)
+        release, given, test = _read(options)
+        job = job_of(options, release, given.values, given.columns, given.categorical)
+        summary = fit(options, job, test, shown, world)
     return {**summary, **found_before} if world.first else None
 
 
@@ -131,10 +138,44 @@ def _check_test(options: TrainOptions) -> None:
         )
 
 
+_OF_STEPS = (
+    "batch_size", "accumulate", "weight_decay", "average", "prior", "denoise", "fixmatch", "randaugment", "cutout", "paper",
+)  # fmt: skip
+
+
+def by_steps(options: TrainingOptions, model: str) -> bool:
+    """Whether a model is trained by gradient steps, in torch. The linear one has an exact solver, which chooses its penalty; an option
+    that only gradient steps can follow asks for them."""
+    if model == "lightgbm":
+        return False
+    if model != "linear":
+        return True
+    asked = (*_OF_STEPS, "epochs", "stage_epochs", "learning_rate", "compile_model")
+    return any(getattr(options, name, None) for name in asked) or options.select != "last" or options.device not in ("auto", "cpu")
+
+
+def table_recipe(options: TrainingOptions, model: str, epochs: int | None) -> LinearRecipe | BoostingRecipe:
+    """Of trees, or of the linear model's exact solver."""
+    if model == "linear":
+        from labeldp.estimators.linear import LinearRecipe
+
+        return LinearRecipe(seed=options.seed)
+    from labeldp.estimators.boosted import BoostingRecipe
+
+    refused = next((name for name in (*_OF_STEPS, "compile_model") if getattr(options, name)), None)
+    if refused is not None:
+        raise InputError(f"`{refused}` is for models that are trained by gradient steps; {model} is not.")
+    if options.select != "last":
+        raise InputError(f"`select` is for epochs; {model} always stops by the likelihood of rows that it sets apart.")
+    return BoostingRecipe(seed=options.seed, rounds=epochs, rate=options.learning_rate)
+
+
 def recipe_of(
     options: TrainingOptions, model: str, classes: int = 10, size: int = 32, epochs: int | None = None
-) -> Recipe:
+) -> AnyRecipe:
     """The model's own, the paper's or FixMatch's, with what was given instead."""
+    if not by_steps(options, model):
+        return table_recipe(options, model, epochs)
     from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe, paper_recipe
 
     if options.fixmatch:
@@ -152,14 +193,15 @@ def job_of(
     release: Release,
     values: Any,
     columns: tuple[str, ...] = (),
+    categorical: tuple[str, ...] = (),
     *,
     epochs: int | None = None,
     share: float | None = None,
 ) -> Job:
     """The training of a model from a release; other `epochs` and another `share` of rows held out for an earlier stage."""
     from labeldp.mechanisms import judging_rows
-    from labeldp.training.job import Job
-    from labeldp.training.machine import Machine
+    from labeldp.runs.job import Job
+    from labeldp.machine import Machine
 
     if values.ndim != 4 and (options.randaugment or options.cutout):
         raise InputError("`randaugment` and `cutout` are for images; these features are none.")
@@ -171,8 +213,8 @@ def job_of(
     held_out = options.share if share is None else share
     return Job(
         release, values, model, recipe, held_out if judged else 0.0, options.select, options.patience, columns=columns,
-        canary_share=options.canary_share, machine=Machine(options.device, options.dtype, options.compile_model),
-        prior_saw_none=options.other_rows,
+        categorical=categorical, canary_share=options.canary_share, prior_saw_none=options.other_rows,
+        machine=Machine(options.device, options.dtype, options.compile_model, options.threads),
     )  # fmt: skip
 
 
@@ -183,11 +225,11 @@ def usual_model(values: Any) -> str:
 
 def fit(options: TrainingOptions, job: Job, test: Any, shown: Progress, world: World) -> dict[str, Any]:
     """Train, or cross-fit; the summary."""
-    from labeldp.training.crossfit import cross_fit
-    from labeldp.training.run import train as run
+    from labeldp.runs.crossfit import cross_fit
+    from labeldp.runs.run import train as run
 
     told = {"public_test": test, "progress": listener(options, shown, world), "on_step": shown.step, "world": world}
-    shown.begin(job.recipe.epochs)
+    shown.begin(getattr(job.recipe, "epochs", 1))
     if options.folds is None:
         return run(job, options.out, **told)
     return cross_fit(job, options.out, options.folds, **told)
@@ -197,7 +239,7 @@ def listener(options: TrainingOptions, shown: Progress, world: World) -> Callabl
     """Who is told of each epoch: whoever watches, and TensorBoard."""
     if not (options.tensorboard and world.first):
         return shown.epoch
-    from labeldp.training.run import tensorboard
+    from labeldp.runs.run import tensorboard
 
     note = tensorboard(options.out)
 
@@ -208,19 +250,22 @@ def listener(options: TrainingOptions, shown: Progress, world: World) -> Callabl
     return told
 
 
-def _read(options: TrainOptions) -> tuple[Release, Any, tuple[str, ...], Any]:
-    """A release, features in its order with their columns, and a public test set if there is one."""
+def _read(options: TrainOptions) -> tuple[Release, Features, Any]:
+    """A release, features in its order, and a public test set if there is one."""
     from labeldp.data.features import join, read_features
     from labeldp.release import Release
     from labeldp.release.joint import join_releases
 
     release = join_releases([Release.load(path) for path in options.release])
-    given = read_features(options.features, options.id_column, options.image_size)
-    values = join(release, given)
-    return release, values, given.columns, _test(options, release, given.columns, values.shape[1:])
+    holes = options.model == "lightgbm"  # no other model takes them, or categories as they are
+    given = read_features(options.features, options.id_column, options.image_size, missing=holes)
+    if not holes:
+        given.refuse_categories()
+    joined = replace(given, values=join(release, given))
+    return release, joined, _test(options, release, joined)
 
 
-def _test(options: TrainOptions, release: Release, columns: tuple[str, ...], shape: tuple[int, ...]) -> Any:
+def _test(options: TrainOptions, release: Release, trained: Features) -> Any:
     import pyarrow.compute as pc
 
     from labeldp.data.features import read_features, read_public_labels
@@ -228,12 +273,14 @@ def _test(options: TrainOptions, release: Release, columns: tuple[str, ...], sha
 
     if options.test_features is None or options.test_labels is None:
         return None
-    read = read_features(options.test_features, options.id_column, options.image_size)
+    holes = options.model == "lightgbm"
+    read = read_features(options.test_features, options.id_column, options.image_size, missing=holes)
     read.refuse_label(release.label, release.class_names)
-    if read.values.shape[1:] != shape:
-        raise InputError(f"the test features have shape {read.values.shape[1:]}; training's have {shape}.")
+    if read.values.shape[1:] != trained.values.shape[1:]:
+        shapes = (read.values.shape[1:], trained.values.shape[1:])
+        raise InputError("the test features have shape {}; training's have {}.".format(*shapes))
     if read.named and pc.any(pc.is_in(comparable(read.ids), value_set=comparable(release.ids))).as_py():
         raise InputError(
             "some test rows are in the release: their labels are not public, and the model may have trained on them."
         )
-    return read.ordered(columns), read_public_labels(options.test_labels, read, release, options.id_column)
+    return read.ordered(trained.columns), read_public_labels(options.test_labels, read, release, options.id_column)

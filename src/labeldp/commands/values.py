@@ -10,13 +10,16 @@ from labeldp.commands.presets import EXPERIMENTS, PATE
 
 # The registries of these names import torch or numpy; a test compares.
 MECHANISMS = ("response", "subset", "unary", "laplace", "gaussian")
-MODELS = ("fast", "linear", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
+TABLE_MODELS = ("lightgbm",)  # beside the linear one; they need no torch
+MODELS = ("fast", "linear", "lightgbm", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
 DATASETS = ("digits", "fashion", "cifar10", "cifar100")
 DOWNLOADS = ("cifar10", "cifar100", "fashion")
 REPRODUCED = (
     "table1", "table2", "table-agibi", "table-heuristic", "table-pate", "figure1", "study-answers", "study-threshold", "frontier",
 )  # fmt: skip
 SCALES = ("smoke", "cpu", "paper")
+AT_THRESHOLD = ("precision", "recall")
+EVALUATED = ("accuracy", "roc_auc", "average_precision", "log_loss", "brier", "log_likelihood", *AT_THRESHOLD)
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16")
 DENOISERS = ("bayes", "min-projection", "softmax", "argmax", "none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -217,6 +218,15 @@ def _lists(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:
         raise InputError(f"the lists in column {name!r} of {path} must all be there and of one length.")
     rows = column.flatten().to_numpy(zero_copy_only=False)
     return np.asarray(rows.reshape(len(column), -1), dtype=np.float32)
+
+
+def features_digest(features: npt.NDArray[Any]) -> str:
+    """Other features make another run."""
+    digest = hashlib.blake2b(digest_size=16)
+    step = max(1, (1 << 24) // max(1, features[:1].nbytes))
+    for start in range(0, len(features), step):
+        digest.update(np.ascontiguousarray(features[start : start + step]).data)
+    return digest.hexdigest()
 
 
 def join(release: Release, features: Features) -> npt.NDArray[Any]:

@@ -169,7 +169,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         import torch
 
         from labeldp import models
-        from labeldp.training.machine import Machine
+        from labeldp.machine import Machine
         from labeldp.training.recipe import default_recipe
         from labeldp.training.trainer import Trainer
 

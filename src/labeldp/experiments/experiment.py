@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from labeldp.accounting.ledger import Ledger
 from labeldp.audit.canaries import Canaries
@@ -27,9 +26,9 @@ from labeldp.release.classes import Classes
 from labeldp.release.make import make_release
 from labeldp.release.order import Order
 from labeldp.release.source import ArraySource
-from labeldp.training.job import Job, Rows
-from labeldp.training.machine import ALONE, World
-from labeldp.training.run import open_run
+from labeldp.runs.job import Job, Rows
+from labeldp.machine import ALONE, World
+from labeldp.runs.run import open_run
 
 
 @dataclass(frozen=True)
@@ -181,8 +180,8 @@ def write_probabilities(folder: Path, job: Job) -> npt.NDArray[np.float32]:
     """The finished model's probabilities for all rows, written once."""
     path = RunFolder(folder).predictions
     if not path.exists():
-        trainer, _ = open_run(folder, job.machine, job.model)
-        probabilities = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(job.features)))
+        predicted, _ = open_run(folder, job.machine, job.model)
+        probabilities = predicted(job.features)
         if job.release.header["ids"] is not None:
             probabilities = probabilities[np.argsort(job.release.ids)]  # from the release's order to the data set's
         write_predictions(path, np.arange(len(probabilities)), probabilities)

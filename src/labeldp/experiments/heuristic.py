@@ -25,9 +25,9 @@ from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.experiments.experiment import DrawnCanaries, release_bundled, write_probabilities
 from labeldp.files.run import RunFolder
-from labeldp.training.job import Job, holding_out
+from labeldp.runs.job import Job, holding_out
 from labeldp.training.recipe import changed, default_recipe
-from labeldp.training.run import train
+from labeldp.runs.run import train
 
 Floats = npt.NDArray[np.float32]
 

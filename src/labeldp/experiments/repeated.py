@@ -33,7 +33,7 @@ from labeldp.files.schema import SchemaError, decode
 from labeldp.files.summary import GamesConfig
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy, RowMechanism
 from labeldp.mechanisms.plan import calibrate, recommend
-from labeldp.training.machine import Machine
+from labeldp.machine import Machine
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 

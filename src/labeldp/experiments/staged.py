@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from labeldp.accounting.ledger import Ledger
 from labeldp.data.bundled import load
@@ -36,9 +35,9 @@ from labeldp.release.order import Order
 from labeldp.release.prior import CHOICES, PublicPrior
 from labeldp.release.rows import Named
 from labeldp.release.source import ArraySource
-from labeldp.training.job import Job, Rows, holding_out
-from labeldp.training.machine import ALONE, World
-from labeldp.training.run import Progress, open_run, train
+from labeldp.runs.job import Job, Rows, holding_out
+from labeldp.machine import ALONE, World
+from labeldp.runs.run import Progress, open_run, train
 from labeldp.training.trainer import Steps
 
 
@@ -165,8 +164,8 @@ class Staged:
     def _prior(self, rows: Rows, features: Any, earlier: Job, before: RunFolder) -> PublicPrior:
         """The earlier model's probabilities. On disk before the charge: another machine's floats would make another request of it."""
         if not before.prior.exists():
-            trainer, _ = open_run(before.path, earlier.machine, earlier.model)
-            values = trainer.probabilities(torch.from_numpy(np.ascontiguousarray(features[rows])))
+            predicted, _ = open_run(before.path, earlier.machine, earlier.model)
+            values = predicted(features[rows])
             write_predictions(before.prior, rows, values, {**before.promise(), "named": True})
         return PublicPrior.read(before.prior)
 

@@ -22,8 +22,8 @@ from labeldp.features.neighbours import BANK, Neighbours, learn_neighbours
 from labeldp.features.patches import REGIONS, Patches, check_images, learn_patches
 from labeldp.files.atomic import place_file
 from labeldp.files.run import FeaturesFolder
-from labeldp.training.job import features_digest
-from labeldp.training.machine import choose_dtype, encode
+from labeldp.data.features import features_digest
+from labeldp.machine import choose_dtype, encode
 
 # ----------------------------------------------------------------
 # Frozen features, learned from the public images alone: they use no label, so they cost no privacy.

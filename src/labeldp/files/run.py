@@ -4,9 +4,11 @@ config.json           the recipe and where everything came from
 metrics.jsonl         one line an epoch
 model.safetensors     the last finished epoch
 selected.safetensors  the chosen epoch, where one was chosen
+model.json            instead of both: boosted trees, or the linear model of its exact solver
 trained.parquet       the ids that were trained on; `evaluate` refuses them
 summary.json          the certificate beside the accuracy
 confusion.json        what each class is taken for, by the released labels of held-out rows
+curves.json           ROC and calibration, likewise
 starts.json           the commands that made all this, with versions and machine
 
 `summary` has the types of what is in them, `schema` the rules of reading. A directory may be damaged, or somebody else's: whatever
@@ -38,7 +40,8 @@ T = TypeVar("T")
 _LARGEST = 1 << 26  # bytes: no JSON file of ours is larger
 # What any command writes into a run directory, or into one below it; there may be files of the user's beside it.
 _WRITTEN = (
-    "config.json", "starts.json", "metrics.jsonl", "*.safetensors", "trained.parquet", "summary*.json", "confusion.json", ".lock",
+    "config.json", "starts.json", "metrics.jsonl", "*.safetensors", "trained.parquet", "summary*.json", "confusion.json", "curves.json",
+    "model.json", ".lock",
     "released.parquet", "selection.json",
     "answers.parquet", "held-out.parquet", "data-dependent.json", "probabilities.npy",
     "features.npy", "test.npy", "neighbours.npz", "contrastive.checkpoint",
@@ -105,9 +108,14 @@ class RunFolder:
         return self.path / "selected.safetensors"
 
     @property
+    def fitted(self) -> Path:
+        """A model that is no network: trees, or the linear model of its exact solver."""
+        return self.path / "model.json"
+
+    @property
     def final(self) -> Path:
         """The model that predicts."""
-        return self.selected if self.selected.exists() else self.checkpoint
+        return next((path for path in (self.fitted, self.selected) if path.exists()), self.checkpoint)
 
     @property
     def trained(self) -> Path:
@@ -118,6 +126,11 @@ class RunFolder:
     def confusion(self) -> Path:
         """What each class is taken for."""
         return self.path / "confusion.json"
+
+    @property
+    def curves(self) -> Path:
+        """ROC and calibration."""
+        return self.path / "curves.json"
 
     @property
     def starts(self) -> Path:

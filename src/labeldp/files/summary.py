@@ -141,6 +141,19 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class StatedMetric:
+    """A metric from released labels, with its limits. No value: the rows were too few to tell."""
+
+    value: float | None
+    interval_95: Ends
+    rows: int
+    standard_error: float | None = None
+    rows_needed: int | None = None
+    name: str = ""
+    by_class: tuple[StatedMetric, ...] = ()
+
+
+@dataclass(frozen=True)
 class TrainingSummary:
     """Of a trained model: the certificate beside the accuracy. `seconds` is not noted under central trust."""
 
@@ -173,6 +186,7 @@ class TrainingSummary:
     folds: int | None = None
     estimate_of_models_trained_on: float | None = None
     stages: tuple[Stage, ...] = ()
+    metrics: dict[str, StatedMetric] = field(default_factory=dict)
     audit: dict[str, StatedAudit] = field(default_factory=dict)
     kind: Literal["training"] = "training"
 
@@ -371,6 +385,7 @@ class Config:
     features: str | None = None
     data_set: str | None = None
     columns: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
     canary_share: float = 0.0
     patience: int | None = None
     fold: tuple[int, int] | None = None
@@ -386,6 +401,11 @@ class Config:
             raise InputError("a recipe has a seed.")
         if min(self.feature_shape, default=0) < 1 or math.prod(self.feature_shape) > _MOST_FEATURES:
             raise InputError(f"features have a shape, of at most {_MOST_FEATURES:,} numbers a row.")
+
+    @property
+    def takes_holes(self) -> bool:
+        """Whether its model is content with missing values."""
+        return self.model == "lightgbm"
 
     @property
     def seed(self) -> int:
@@ -408,11 +428,12 @@ class GamesConfig:
 
 @dataclass(frozen=True)
 class Metrics:
-    """One epoch. What selects is there where an epoch is chosen, unbiased since it is noted so."""
+    """One epoch, or one step of another kind. What selects is there where something is chosen: a likelihood; earlier, an accuracy."""
 
     epoch: int
     loss: float | None = None
     seconds: float | None = None
+    likelihood_selecting: float | None = None
     accuracy_selecting: float | None = None
     unbiased_selecting: float | None = None
 

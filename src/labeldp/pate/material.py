@@ -18,7 +18,7 @@ from labeldp.private import PrivateLabels
 from labeldp.release.release import Release
 
 if TYPE_CHECKING:
-    from labeldp.training.machine import Machine
+    from labeldp.machine import Machine
 import hashlib
 import json
 from dataclasses import asdict, dataclass
@@ -73,7 +73,7 @@ def audit_answers(
 
     Only few canaries' rows are asked about, and an answer is that of many teachers: little should be found.
     """
-    from labeldp.training.run import predict
+    from labeldp.runs.run import predict
 
     path = RunFolder(student).predictions
     if not path.exists():

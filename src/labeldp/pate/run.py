@@ -39,7 +39,7 @@ from labeldp.provenance import today
 from labeldp.release.make import Made, make_release
 from labeldp.release.order import Order
 from labeldp.release.release import Release, certificate_json
-from labeldp.training.machine import Machine
+from labeldp.machine import Machine
 from labeldp.training.trainer import Steps
 
 

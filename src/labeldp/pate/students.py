@@ -14,10 +14,11 @@ from labeldp.errors import InputError
 from labeldp.evaluation.confusion import estimate_confusion
 from labeldp.files.run import RunFolder, write_json
 from labeldp.release.release import Release
-from labeldp.training.job import Job
-from labeldp.training.machine import Machine
+from labeldp.runs.job import Job
+from labeldp.machine import Machine
 from labeldp.training.recipe import Recipe
-from labeldp.training.run import PublicTest, estimate_json, predict, train
+from labeldp.runs.judging import estimate_json
+from labeldp.runs.run import PublicTest, predict, train
 from labeldp.training.trainer import Steps
 
 Progress = Callable[[dict[str, Any]], None]

@@ -24,7 +24,7 @@ from labeldp.files.summary import LabelsDigest, TeachersCost
 from labeldp.pate.answers import Ballots, Rows, draw_queries, draw_shards
 from labeldp.pate.workers import LocalWorkers, Workers
 from labeldp.private import Codes, PrivateLabels, unheard
-from labeldp.training.job import features_digest
+from labeldp.data.features import features_digest
 from labeldp.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _study(
     from labeldp import models
     from labeldp.mechanisms import NoPrivacy
     from labeldp.training.fixmatch import FixMatchTrainer
-    from labeldp.training.machine import Machine
+    from labeldp.machine import Machine
 
     seed = lesson.recipe.seed * 100_003 + lesson.number
     torch.manual_seed(seed)

@@ -154,11 +154,12 @@ def _facts(summary: TrainingSummary, config: Config | None) -> Facts:
         else f" (the model of epoch {summary.epoch_selected} was chosen, by released labels)"
     )
     took = "" if summary.seconds is None else f" in {summary.seconds:,.0f} s"
+    compute = f"{summary.train_flop:.3g} FLOP" if summary.train_flop else "FLOP not counted"
     facts = [
         ("Model", summary.model),
         ("Rows trained on", f"{summary.rows_trained:,}"),
         ("Epochs", f"{summary.epochs}{chosen}"),
-        ("Compute", f"{summary.train_flop:.3g} FLOP{took}, {summary.dtype} on {summary.device}"),
+        ("Compute", f"{compute}{took}, {summary.dtype} on {summary.device}"),
     ]
     if config is not None:
         facts.append(("Recipe", _listed({name: config.recipe[name] for name in _RECIPE if name in config.recipe})))

@@ -274,7 +274,7 @@ class View:
             anchor=f"run-{number}",
             axis=_axis(run, cap),
             loss=charts.curves(run.history, "loss", "Training loss"),
-            selecting=charts.curves(run.history, "accuracy_selecting", "Accuracy by which an epoch was chosen", percent=True),
+            selecting=charts.curves(run.history, *_chosen_by(run)),
             violin=charts.violin(run.violins) if run.violins is not None else None,
             acted=tuple(Acted.of(release, planted) for release in (*run.releases, *run.others)),
             planted=planted,
@@ -290,6 +290,13 @@ class View:
             two_sided=any(m.high is not None for m in run.measured),
             starts=tuple(map(_start, run.starts)),
         )  # fmt: skip
+
+
+def _chosen_by(run: Run) -> tuple[str, str, bool]:
+    """What an epoch was chosen by: the likelihood; in runs of earlier versions, accuracy."""
+    if any(metrics.accuracy_selecting is not None for metrics in run.history):
+        return "accuracy_selecting", "Accuracy by which an epoch was chosen", True
+    return "likelihood_selecting", "Log-likelihood by which the model was chosen", False
 
 
 def _axis(run: Run, cap: Cap | None) -> Markup | None:

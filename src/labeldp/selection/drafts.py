@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import torch
 
 from labeldp.accounting.book import ReleaseRecord
 from labeldp.accounting.ledger import Ledger
-from labeldp.data.features import Features, join
+from labeldp.data.features import Features, features_digest, join
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError, LabelDPError, LostReleaseError
 from labeldp.files.atomic import look_up, place_file
@@ -39,9 +38,9 @@ from labeldp.release.order import Draw, Observe, Order
 from labeldp.release.release import certificate_json
 from labeldp.release.source import Source
 from labeldp.selection.candidates import Candidate, at_fault
-from labeldp.training.job import Job, Rows, features_digest, holding_out
-from labeldp.training.machine import Machine, explained_memory, explained_model
-from labeldp.training.run import train
+from labeldp.runs.job import Job, Rows, holding_out
+from labeldp.machine import Machine, explained_memory
+from labeldp.runs.run import fitted, train
 from labeldp.training.trainer import Steps
 
 _REHEARSED = 512  # rows
@@ -256,13 +255,7 @@ def score_path(ledger: Ledger, record: ReleaseRecord) -> Path:
 
 def _train_and_predict(job: Job, rows: Rows) -> npt.NDArray[np.int64]:
     """Train, in memory, and name a class for these rows."""
-    features = torch.from_numpy(np.ascontiguousarray(job.features))
-    with explained_model(job.model):
-        trainer = job.trainer()
-        trainer.prepare(features)
-        for _ in trainer.fit(features, job.split().train, job.known):
-            pass
-        return np.asarray(trainer.probabilities(features[torch.from_numpy(rows)]).argmax(axis=1))
+    return np.asarray(fitted(job)(job.features[rows]).argmax(axis=1))
 
 
 @contextmanager

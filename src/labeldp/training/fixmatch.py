@@ -30,7 +30,7 @@ from torch.nn import functional
 
 from labeldp.errors import InputError
 from labeldp.training.augment import mixed, noisy
-from labeldp.training.machine import ALONE, World
+from labeldp.machine import ALONE, World
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Evidence, Steps, Trainer, _check_logits
 

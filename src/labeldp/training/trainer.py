@@ -19,7 +19,7 @@ from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.training.augment import cutout, flip, randaugment, shift
 from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
-from labeldp.training.machine import ALONE, World, encode
+from labeldp.machine import ALONE, World, encode
 from labeldp.training.recipe import Recipe
 
 Evidence = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32]]

@@ -9,6 +9,9 @@ import typer
 from labeldp.cli.output import guarantee_text, print_facts, print_table
 from labeldp.wording import upward
 
+# What people call them; the others are for choosing.
+METRIC_WORDS = {"roc_auc": "ROC AUC", "average_precision": "avg precision", "log_loss": "log loss", "brier": "Brier score"}
+
 if TYPE_CHECKING:
     from labeldp.commands import EvaluateOptions, FeaturesOptions, InspectOptions, PredictOptions, ReportOptions
     from labeldp.commands.judge import Evaluated
@@ -107,6 +110,9 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         if "folds" in summary:
             how = f"cross-fitted (by models trained on {summary['estimate_of_models_trained_on']:.0%} of the rows)"
         facts.append(("accuracy", f"{summary_text(summary)}, from {summary['rows_judged']:,} {how} released labels"))
+    facts += [
+        (METRIC_WORDS[name], metric_text(one)) for name, one in summary.get("metrics", {}).items() if name in METRIC_WORDS
+    ]
     if summary.get("commonest_class_estimated") is not None and summary["accuracy_estimated"] is not None:
         facts.append(
             (
@@ -122,7 +128,8 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
     if summary["processes"] > 1:
         where += f", {summary['processes']} processes"
     took = "" if summary["seconds"] is None else f" {summary['seconds']:.1f} s,"  # none under central trust
-    facts.append(("compute", f"{summary['train_flop']:.3g} FLOP,{took} {where}"))
+    flop = f"{summary['train_flop']:.3g} FLOP," if summary["train_flop"] else ""  # of trees none are counted
+    facts.append(("compute", f"{flop}{took} {where}".strip()))
     if "audit" in summary:
         from labeldp.audit.result import one_line
 
@@ -145,7 +152,10 @@ def evaluate(options: EvaluateOptions, found: Evaluated) -> None:
     """The accuracy and its interval."""
     from labeldp.commands.judge import NOT_TRAINED_ON
 
-    typer.echo(f"accuracy {found.estimate}; {found.estimate.rows:,} rows; given {NOT_TRAINED_ON}")
+    if found.judged.accuracy is not None and (not options.metric or "accuracy" in options.metric):
+        typer.echo(f"accuracy {found.judged.accuracy}; {found.rows:,} rows; given {NOT_TRAINED_ON}")
+    for name, one in found.judged.metrics.items():
+        typer.echo(f"{METRIC_WORDS.get(name, name)} {one}; {one.rows:,} rows; given {NOT_TRAINED_ON}")
     if found.insecure:
         print_facts([("INSECURE", found.insecure)])
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from labeldp.errors import InputError
-from labeldp.evaluation.accuracy import estimate_accuracy
 from labeldp.files.predictions import write_predictions
 from labeldp.files.run import RunFolder
 from labeldp.mechanisms import judging_rows
-from labeldp.training.job import Job
-from labeldp.training.machine import ALONE, World, explained_memory
-from labeldp.training.run import Progress, PublicTest, estimate_json, finished_before, keep_confusion, open_run, train
-from labeldp.training.trainer import Steps
+from labeldp.runs.job import Job
+from labeldp.machine import ALONE, World
+from labeldp.runs.judging import Judged, keep_curves
+from labeldp.runs.run import Progress, PublicTest, finished_before, open_run, train
 
 
 def cross_fit(
@@ -27,7 +26,7 @@ def cross_fit(
     *,
     public_test: PublicTest | None = None,
     progress: Progress = lambda metrics: None,
-    on_step: Steps = lambda step, of: None,
+    on_step: Callable[[int, int], None] = lambda step, of: None,
     world: World = ALONE,
 ) -> dict[str, Any]:
     """Train `folds` models, each without one part of the rows (in folder/fold-1 …), then one on all rows (in folder).
@@ -54,28 +53,24 @@ def cross_fit(
     if done is not None and "folds" in done:
         return finished_before(run, job, done) if world.first else {}
     probabilities = np.zeros((len(job.release), job.release.mechanism.num_classes), dtype=np.float32)
-    features = torch.from_numpy(np.ascontiguousarray(job.features))
     for number in range(folds):
         part = replace(whole, folds=None, fold=(number, folds))
         place = run.fold(number + 1).path
         train(part, place, progress=progress, on_step=on_step, world=world)
         if world.first:
             rows = part.split().report
-            with explained_memory("predicting needs as much as a forward pass of 2,000 rows."):
-                trainer, _ = open_run(place, job.machine, job.model)
-                probabilities[rows] = trainer.probabilities(features[torch.from_numpy(rows)])
+            predicted, _ = open_run(place, job.machine, job.model)
+            probabilities[rows] = predicted(job.features[rows])
     summary = train(whole, folder, public_test=public_test, progress=progress, on_step=on_step, world=world)
     if not world.first:
         return {}
-    predictions = probabilities[judges].argmax(axis=1)
-    estimate = estimate_accuracy(mechanism, observations[judges], predictions)
-    keep_confusion(run, job, judges, predictions)
-    estimate = estimate.without_canaries(job.canary_share, mechanism.num_classes)
+    judged = Judged.by(job.release, judges, probabilities[judges], job.canary_share)
+    keep_curves(run, judged)
     about = {"certificate": summary["certificate"], "insecure": summary["insecure"]}
     write_predictions(run.crossfitted, job.release.ids[judges], probabilities[judges], about)
-    parts = [run.fold(number + 1).read_metrics()[: job.recipe.epochs] for number in range(folds)]
-    seconds = sum(metrics.seconds or 0.0 for part in parts for metrics in part)
-    summary |= {**estimate_json(estimate), "folds": folds, "estimate_of_models_trained_on": 1 - 1 / folds}
+    parts = [run.fold(number + 1).summed_up() or {} for number in range(folds)]
+    seconds = sum(part["seconds"] or 0.0 for part in parts)
+    summary |= {**judged.to_json(), "folds": folds, "estimate_of_models_trained_on": 1 - 1 / folds}
     summary |= {"seconds": summary["seconds"] + seconds, "train_flop": summary["train_flop"] * folds}
     run.write_summary("training", summary)
     return summary

@@ -1,4 +1,7 @@
-"""What this machine does fast: device, number type, memory format; and, of many processes, who does what is done once."""
+"""What this machine does fast: device, number type, memory format; and, of many processes, who does what is done once.
+
+Torch is loaded by what needs it, and not before: tables are trained without it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-import torch
-import torch.distributed as dist
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from labeldp.errors import InputError, LabelDPError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -23,9 +27,12 @@ class Machine:
     device: str = "auto"
     dtype: str = "auto"
     compile: bool = False
+    threads: int | None = None  # of trees; torch has its own
 
     def chosen(self, *, images: bool) -> tuple[torch.device, torch.dtype]:
         """Convolutions gain from bfloat16; small matrices only lose digits."""
+        import torch
+
         device = choose_device(self.device)
         plain = self.dtype == "auto" and not images
         return device, torch.float32 if plain else choose_dtype(device, self.dtype)
@@ -33,6 +40,8 @@ class Machine:
 
 def choose_device(name: str = "auto") -> torch.device:
     """CUDA (the one that torchrun assigned), MPS or the CPU, in this order, unless one is named."""
+    import torch
+
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if name == "cuda" and torch.cuda.is_available():
@@ -47,6 +56,8 @@ def choose_device(name: str = "auto") -> torch.device:
 
 def choose_dtype(device: torch.device, name: str = "auto") -> torch.dtype:
     """bfloat16 where the hardware has it. On a CPU without, it silently takes a path twelve times slower than float32."""
+    import torch
+
     known = {"float32": torch.float32, "bfloat16": torch.bfloat16}
     if name != "auto":
         if name not in known:
@@ -64,7 +75,7 @@ def explained_model(name: str) -> Iterator[None]:
     """What goes wrong inside a user's own model is theirs to see. It was given features and evidence only, and can quote no label."""
     try:
         yield
-    except (LabelDPError, MemoryError, torch.OutOfMemoryError):
+    except (LabelDPError, MemoryError):
         raise
     except Exception as error:
         if ":" not in name or _short_of_memory(error):
@@ -88,7 +99,7 @@ def explained_memory(remedy: str) -> Iterator[None]:
 def _short_of_memory(error: Exception) -> bool:
     words = ("not enough memory", "can't allocate memory", "out of memory")  # what torch says on a CPU
     said = isinstance(error, RuntimeError) and any(text in str(error) for text in words)
-    return said or isinstance(error, (MemoryError, torch.OutOfMemoryError))
+    return said or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's
 
 
 # ----------------------------------------------------------------
@@ -110,14 +121,13 @@ class World:
     def wait(self) -> None:
         """Until every process is here."""
         if self.size > 1:
-            dist.barrier()
+            _group().barrier()
 
     def told(self, value: float) -> float:
         """The first process's value, in every process."""
-        if self.size == 1:
-            return value
         values: list[float] = [value]
-        dist.broadcast_object_list(values, src=0)
+        if self.size > 1:
+            _group().broadcast_object_list(values, src=0)
         return values[0]
 
     def share_buffers(self, *models: torch.nn.Module | None) -> None:
@@ -125,14 +135,20 @@ class World:
         if self.size > 1:
             for model in models:
                 for buffer in model.buffers() if model is not None else ():
-                    dist.broadcast(buffer, src=0)
+                    _group().broadcast(buffer, src=0)
 
     def mean(self, value: torch.Tensor) -> torch.Tensor:
         """Over the processes."""
         if self.size > 1:
-            dist.all_reduce(value)
+            _group().all_reduce(value)
             value /= self.size
         return value
+
+
+def _group() -> Any:
+    import torch.distributed
+
+    return torch.distributed
 
 
 ALONE = World()
@@ -144,6 +160,9 @@ def joined() -> Iterator[World]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
+    import torch
+
+    dist = _group()
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")

@@ -13,10 +13,10 @@ import labeldp
 from labeldp.errors import InputError
 from labeldp.mechanisms import PriorAware
 from labeldp.mechanisms.candidates import most_informative
-from labeldp.training.crossfit import cross_fit
-from labeldp.training.job import Job
+from labeldp.runs.crossfit import cross_fit
+from labeldp.runs.job import Job
 from labeldp.training.recipe import Recipe
-from labeldp.training.run import open_run, train
+from labeldp.runs.run import open_run, train
 
 ROWS = 1500
 

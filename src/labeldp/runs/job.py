@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from labeldp import models
+from labeldp.data.features import features_digest
 from labeldp.errors import InputError
+from labeldp.machine import Machine
 from labeldp.mechanisms import Judge, judging_rows
 from labeldp.mechanisms.joint import Joint
 from labeldp.mechanisms.judge import judging_part
 from labeldp.release import Release
 from labeldp.release.prior import PriorOrigin
-from labeldp.training.fixmatch import FixMatchTrainer
-from labeldp.training.machine import ALONE, Machine, World
-from labeldp.training.recipe import Recipe
-from labeldp.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from labeldp.estimators.boosted import BoostingRecipe
+    from labeldp.estimators.linear import LinearRecipe
+    from labeldp.training.recipe import Recipe
 
 Rows = npt.NDArray[np.int64]
+Probabilities = Callable[[npt.NDArray[Any]], npt.NDArray[np.float32]]  # from rows of features to those of their classes
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,28 @@ class RowSplit:
     report: Rows
 
 
-def features_digest(features: npt.NDArray[Any]) -> str:
-    """Other features make another run."""
-    digest = hashlib.blake2b(digest_size=16)
-    step = max(1, (1 << 24) // max(1, features[:1].nbytes))
-    for start in range(0, len(features), step):
-        digest.update(np.ascontiguousarray(features[start : start + step]).data)
-    return digest.hexdigest()
+@dataclass(frozen=True)
+class Learned:
+    """A model that predicts, and what training it took."""
+
+    probabilities: Probabilities
+    epochs: int  # passes over the rows: rounds of boosting, iterations of a solver
+    epoch_selected: int | None
+    train_flop: int  # 0: of trees none are counted
+    seconds: float
+    dtype: str
+    device: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Whom a training tells: `begin`, once the model is built (False: it is finished already), `note_start`, and of each epoch and step."""
+
+    begin: Callable[[], bool]
+    note_start: Callable[[], None]
+    progress: Callable[[dict[str, Any]], None]
+    on_step: Callable[[int, int], None]
 
 
 def holding_out(rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
@@ -61,18 +78,20 @@ class Job:
     folds     how many such parts judge this run, which is trained on all rows
     canary_share  the share of rows with planted labels, held-out rows among them, as the owner says
     columns   what the features are called, if they have names; `predict` then goes by them
+    categorical   those of them whose numbers are codes of categories
     """
 
     release: Release
     features: npt.NDArray[Any]
     model: str
-    recipe: Recipe
+    recipe: Recipe | LinearRecipe | BoostingRecipe
     holdout: float = 0.1
     select: str = "last"
     patience: int | None = None
     fold: tuple[int, int] | None = None
     folds: int | None = None
     columns: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
     canary_share: float = 0.0
     machine: Machine = field(default_factory=Machine)
     prior_saw_none: bool = False  # said by whoever knows it: the public priors were made without any of these rows
@@ -171,24 +190,26 @@ class Job:
             "select": self.select,
             "patience": self.patience,
             "recipe": self.recipe.to_json(),
+            **({"categorical": list(self.categorical)} if self.categorical else {}),
         }
+
+    @property
+    def by_steps(self) -> bool:
+        """Whether it is trained by gradient steps, in torch; tables have exact solvers and trees."""
+        return hasattr(self.recipe, "batch_size")
+
+    @property
+    def denoise(self) -> str:
+        """How observations are read: as evidence ("bayes"), unless a recipe says otherwise."""
+        return str(getattr(self.recipe, "denoise", "bayes"))
 
     def _said(self) -> npt.NDArray[np.bool_]:
         """The rows that have something to train on."""
         mechanism, observations = self.release.mechanism, self.release.observations
-        return mechanism.informative(observations) if self.recipe.denoise == "bayes" else mechanism.valued(observations)
+        return mechanism.informative(observations) if self.denoise == "bayes" else mechanism.valued(observations)
 
     def known(self, rows: Rows) -> npt.NDArray[np.float32]:
         """What is known of these rows' labels: evidence; by uninformed post-processing, soft labels."""
-        if self.recipe.denoise == "bayes":
+        if self.denoise == "bayes":
             return self.release.evidence(rows)
-        return self.release.soft_labels(rows, self.recipe.denoise)
-
-    def trainer(self, world: World = ALONE) -> Trainer:
-        """A fresh model, initialised from the seed."""
-        torch.manual_seed(self.recipe.seed)
-        shape = tuple(self.features.shape[1:])
-        model = models.build(self.model, shape, self.release.mechanism.num_classes)
-        device, dtype = self.machine.chosen(images=len(shape) == 3)
-        made = FixMatchTrainer if self.recipe.unlabelled else Trainer
-        return made(model, self.recipe, device, dtype, world, self.machine.compile)
+        return self.release.soft_labels(rows, self.denoise)

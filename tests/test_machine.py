@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import labeldp
-from labeldp.training.machine import ALONE, joined
+from labeldp.machine import ALONE, joined
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "labeldp"]
 
