@@ -448,7 +448,7 @@ def test_files_without_an_encoding_are_said(tmp_path):
     (tmp_path / "x.csv").write_text("a\n1\n")
     with pytest.raises(InputError, match="carries no encoding"):
         Encoding.load(tmp_path / "x.csv")
-    newer = {b"labeldp.encoding": b'{"version": 2}'}
+    newer = {b"labeldp.encoding": b'{"version": 3}'}
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata(newer), tmp_path / "x.parquet")
     with pytest.raises(InputError, match="newer labeldp"):
         Encoding.load(tmp_path / "x.parquet")
