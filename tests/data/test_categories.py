@@ -28,6 +28,7 @@ from tests.data.test_encode import (
     write_csv,
     write_parquet,
 )
+from tests.forged.fields import parquet_file
 
 MOST = 3
 
@@ -361,3 +362,24 @@ def test_an_id_that_the_file_names_is_no_feature(tmp_path):
     fit_csv(tmp_path, "uid,n,y\n8,1,s\n9,2,s\n", id_column="uid").write(tmp_path / "in.csv", tmp_path / "x.parquet")
     with pytest.raises(InputError, match="names its rows, and is no feature: say `id_column='uid'`"):
         read_features(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("options", [{"id_column": "uid"}, {"add_id": "row"}])
+def test_every_field_of_the_description_may_be_forged(tmp_path, options):
+    """It is read, or refused in a sentence; nothing else."""
+    text = "uid,n,t,u,y\n" + "".join(f"{i},{i % 5},{'abc'[i % 3]},{'' if i % 2 else 'x'},s\n" for i in range(12))
+    x, forged, read = tmp_path / "x.parquet", tmp_path / "forged.parquet", 0
+    fit_csv(tmp_path, text, categories="keep", most_values=2, **options).write(tmp_path / "in.csv", x)
+    name = options.get("id_column") or options["add_id"]
+    for field in parquet_file(tmp_path, "x.parquet", b"labeldp.encoding"):
+        for content in field.forged(3):
+            forged.write_bytes(content or b"")
+            for reader in (Encoding.load, lambda path: read_features(path, name, missing=True), read_features):
+                try:
+                    found = reader(forged)
+                except InputError:
+                    continue
+                read += 1
+                if not isinstance(found, Encoding):
+                    assert set(found.categorical) <= set(found.columns)
+    assert read > 10
