@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from labeldp.data.encode import ORDER
+from labeldp.data.encode import NUMBERS, ORDER
 from labeldp.data.features import read_features
 from tests.cli.conftest import SECRET_TEXT, expect_sentence
 
@@ -162,3 +162,82 @@ def test_an_encoding_from_elsewhere_that_would_read_the_label_is_refused(desk):
     ours = desk.outs / "ours.parquet"
     assert desk.run("features", path, "--label", "bought", "--out", ours).code == 0
     assert desk.run("features", path, "--like", ours, "--label", "bought", "--out", desk.outs / "x.parquet").code == 0
+
+
+def test_categories_are_kept(desk):
+    """One column of codes for a text, NaN for what is missing, and the same for later rows."""
+    path, x, later = visits(desk, range(100)), desk.outs / "x.parquet", desk.outs / "later.parquet"
+    done = desk.run(
+        "features", path, "--label", "bought", "--id", "visit", "--categories", "keep", "--out", x, "--most-values", "2"
+    )
+    assert done.code == 0
+    assert done.fact("page").strip() == "text: codes 0 to 1, of the most frequent values, the last of all others"
+    assert done.fact("age").strip() == "number; missing stays missing"
+    assert (
+        desk.run("features", path, "--label", "bought", "--id", "visit", "--categories", "keep", "--out", x).code == 0
+    )
+    read = read_features(x, "visit", missing=True)
+    assert (read.columns, read.categorical) == (("page", "age", "day"), ("page",))
+    other = desk.csv("visit,page,age,day\nw1,shop,,2024-01-01\nw2,new,2,2024-01-01\n", "other.csv")
+    done = desk.run("features", other, "--like", x, "--out", later)
+    assert done.code == 0
+    assert f"warning: column 'page' has values that {x} has not, in 1 rows: there it is missing.\n" in done.err
+    assert str(pq.read_table(later, columns=["page", "age"]).to_pydict()) == "{'page': [2.0, nan], 'age': [nan, 2.0]}"
+    desk.released(path, "--id", "visit", label="bought", classes="no,yes", out=desk.outs / "r.parquet")
+    trained = ("train", "--release", desk.outs / "r.parquet", "--features", x, "--id", "visit", "--model", "linear")
+    refused = desk.run(*trained, "--out", desk.outs / "run")
+    expect_sentence(refused, "without --categories keep, or use --model lightgbm")
+
+
+def test_from_a_csv_without_ids_to_a_model(desk):
+    """Row numbers, on both sides in the same order: with --id and without."""
+    lines = visits(desk, range(300)).read_text().splitlines()
+    path = desk.csv("\n".join(line.split(",", 1)[1] for line in lines) + "\n", "bare.csv")
+    x, run, outs = desk.outs / "x.parquet", desk.outs / "run", desk.outs
+    done = desk.run("features", path, "--label", "bought", "--add-id", "row", "--out", x)
+    assert done.code == 0
+    assert f"warning: {NUMBERS}\n" in done.err
+    assert done.fact("row").strip() == "added: the row's number in the file"
+    for rows in ("0:200", "200:300"):
+        desk.released(
+            path, "--rows", rows, label="bought", classes="no,yes", epsilon="8", out=outs / f"{rows[0]}.parquet"
+        )
+    for name in (("--id", "row"), ()):
+        trained = desk.run(
+            "train", "--release", outs / "0.parquet", "--features", x, *name, "--epochs", "20", "--out", run.with_suffix(f".{len(name)}")
+        )  # fmt: skip
+        assert trained.code == 0, trained.err
+    for name in (("--id", "row"), ()):
+        heldout = ("--release", outs / "2.parquet", "--features", x, *name)
+        assert desk.run("evaluate", run.with_suffix(".2"), *heldout, "--json").json["accuracy_estimated"] > 0.9
+        scores = ("predict", run.with_suffix(".0"), "--features", x, *name, "--out", outs / "scores.parquet")
+        assert desk.run(*scores).code == 0
+        read = pq.read_table(outs / "scores.parquet")
+        assert read["id"].to_pylist() == list(range(300))
+        assert [p[1] > 0.5 for p in read["probabilities"].to_pylist()] == [i % 3 == 1 for i in range(300)]
+
+
+def test_row_numbers_join_with_ids_that_the_owner_numbered_alike(desk):
+    lines = visits(desk, range(300)).read_text().splitlines()
+    bare = [line.split(",", 1)[1] for line in lines]
+    path = desk.csv("\n".join(bare) + "\n", "bare.csv")
+    numbered = desk.csv("\n".join([f"row,{bare[0]}", *(f"{i},{line}" for i, line in enumerate(bare[1:]))]) + "\n")
+    x = desk.outs / "x.parquet"
+    assert desk.run("features", path, "--label", "bought", "--add-id", "row", "--out", x).code == 0
+    released = desk.outs / "r.parquet"
+    desk.released(numbered, "--id", "row", "--shuffle", label="bought", classes="no,yes", epsilon="8", out=released)
+    trained = ("train", "--release", released, "--features", x, "--epochs", "1", "--out", desk.outs / "run")
+    expect_sentence(desk.run(*trained), "the release names its rows by id")
+    assert desk.run(*trained, "--id", "row").code == 0
+
+
+def test_what_is_added_or_kept_and_cannot_be_is_refused(desk):
+    path, good, out = visits(desk, range(50)), ("--label", "bought"), ("--out", desk.out)
+    desk.expect_bad(desk.run("features", path, *good, "--add-id", "visit", *out), "already", "--id visit")
+    desk.expect_bad(desk.run("features", path, *good, "--add-id", "bought", *out), "already")
+    desk.expect_bad(
+        desk.run("features", path, *good, "--add-id", "row", "--id", "visit", *out), "--add-id is for a file"
+    )
+    desk.expect_bad(desk.run("features", path, *good, "--categories", "some", *out), "--categories is one-hot or keep")
+    desk.expect_bad(desk.run("features", path, "--like", path, "--categories", "keep", *out), "leave out --no-label")
+    desk.expect_bad(desk.run("features", path, "--like", path, "--add-id", "row", *out), "--add-id, --categories")

@@ -135,13 +135,14 @@ def test_it_is_what_a_naive_implementation_computes(write, at_once, files):
         )
 
 
+@pytest.mark.parametrize("options", [{}, {"categories": "keep", "add_id": "row"}])
 @pytest.mark.parametrize("write", [write_parquet, write_csv])
 @settings(max_examples=50)
 @given(
     files=files(),
     labels=st.lists(st.text("yn0\n", max_size=60), min_size=2 * ROWS, max_size=2 * ROWS),
 )
-def test_files_that_differ_in_the_label_only_give_the_same_bytes(write, files, labels):
+def test_files_that_differ_in_the_label_only_give_the_same_bytes(write, options, files, labels):
     """Long labels move the ends of the reader's own batches; none may show."""
     ending = "csv" if write is write_csv else "parquet"
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -152,7 +153,7 @@ def test_files_that_differ_in_the_label_only_give_the_same_bytes(write, files, l
         for i, label in enumerate((labels[:ROWS], labels[ROWS:])):
             path = write(Path(folder) / f"{i}.{ending}", files[0], label)
             try:
-                Encoding.fit(path, labels=["label"]).write(path, Path(folder) / f"x{i}.parquet")
+                Encoding.fit(path, labels=["label"], **options).write(path, Path(folder) / f"x{i}.parquet")
                 done.append((Path(folder) / f"x{i}.parquet").read_bytes())
             except InputError as error:
                 done.append(str(error).replace(str(path), "FILE"))
@@ -448,7 +449,7 @@ def test_files_without_an_encoding_are_said(tmp_path):
     (tmp_path / "x.csv").write_text("a\n1\n")
     with pytest.raises(InputError, match="carries no encoding"):
         Encoding.load(tmp_path / "x.csv")
-    newer = {b"labeldp.encoding": b'{"version": 2}'}
+    newer = {b"labeldp.encoding": b'{"version": 3}'}
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata(newer), tmp_path / "x.parquet")
     with pytest.raises(InputError, match="newer labeldp"):
         Encoding.load(tmp_path / "x.parquet")

@@ -25,7 +25,9 @@ class FeaturesOptions(Options):
     labels: Annotated[tuple[str, ...], Option("A secret column, which is never read. Several times, if there are several.", flag="--label")] = ()
     no_label: Annotated[bool, Option("The file has no secret column.")] = False
     id_column: IdOption = None
-    most_values: Annotated[int | None, Option("Leave out text columns with more different values than this. Default: 50.")] = None
+    add_id: Annotated[str | None, Option("The file has no ids: add a column of this name that holds each row's number, from 0. Joins with a release that goes by row number.", metavar="NAME")] = None
+    categories: Annotated[str | None, Option("one-hot (default): a text becomes a column for each value, and missing one more. keep, for boosted trees: one column of codes; missing stays NaN.", values=("one-hot", "keep"))] = None
+    most_values: Annotated[int | None, Option("Leave out text columns with more different values than this (default: 50); with --categories keep, the rarest share a code (default: 1,000).")] = None
     like: Annotated[Path | None, Option("Encode new rows as they were for this file, which this command wrote. With --label: refused if it reads that column.")] = None
 # fmt: on
 
@@ -37,8 +39,10 @@ def features(options: FeaturesOptions, progress: Progress = SILENT) -> dict[str,
     """
     encoding = _encoding(options)
     written = encoding.write(options.file, options.out)
+    kept = {column.name for column in encoding.columns if column.kept}
     new = [
-        f"column {name!r} has values that {options.like} has not, in {rows:,} rows: there all its columns are 0."
+        f"column {name!r} has values that {options.like} has not, in {rows:,} rows: "
+        + ("there it is missing." if name in kept else "there all its columns are 0.")
         for name, rows in written.new.items()
     ]
     return {
@@ -53,13 +57,16 @@ def features(options: FeaturesOptions, progress: Progress = SILENT) -> dict[str,
 
 def _encoding(options: FeaturesOptions) -> Encoding:
     """As an earlier file has it, or found for this one."""
-    from labeldp.data.encode import MOST_VALUES, Encoding, check_out
+    from labeldp.data.columns import ONE_HOT
+    from labeldp.data.encode import Encoding, check_out
 
     check_out(options.out, options.file)
     if options.like is not None:
-        if options.no_label or options.id_column is not None or options.most_values is not None:
+        given = (options.id_column, options.add_id, options.categories, options.most_values)
+        if options.no_label or any(one is not None for one in given):
             raise InputError(
-                f"{options.like} says which columns there are; leave out `no_label`, `id_column`, `most_values`."
+                f"{options.like} says which columns there are, and what becomes of them; leave out `no_label`, `id_column`, `add_id`, "
+                "`categories`, `most_values`."
             )
         check_out(options.out, options.like)
         encoding = Encoding.load(options.like)
@@ -69,8 +76,14 @@ def _encoding(options: FeaturesOptions) -> Encoding:
         raise InputError(
             "name the secret column with `labels`, so that it is never read; or say `no_label=True` if none is."
         )
-    most = MOST_VALUES if options.most_values is None else options.most_values
-    return Encoding.fit(options.file, labels=options.labels, id_column=options.id_column, most_values=most)
+    return Encoding.fit(
+        options.file,
+        labels=options.labels,
+        id_column=options.id_column,
+        most_values=options.most_values,
+        categories=ONE_HOT if options.categories is None else options.categories,
+        add_id=options.add_id,
+    )
 
 
 def _refuse_labels(encoding: Encoding, options: FeaturesOptions) -> None:

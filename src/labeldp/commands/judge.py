@@ -83,7 +83,7 @@ def predict(options: PredictOptions, progress: Progress = SILENT) -> dict[str, A
         for part in read_parts(features, options.id_column, options.image_size, missing=config.takes_holes):
             part.refuse_label(config.label, names)
             probabilities = probabilities or predictor(options.folder, Machine(options.device), options.model)
-            yield part.ids, probabilities(part.ordered(config.columns))
+            yield part.ids, probabilities(part.ordered(config.columns, config.codes))
 
     with progress.doing("predicting"):
         rows = write_parts(out, scored(), {**promise, "named": named, "classes": names})
@@ -120,7 +120,7 @@ def evaluate(options: EvaluateOptions, progress: Progress = SILENT) -> Evaluated
     release = Release.load(options.release)
     config = RunFolder(options.folder).read_config()
     read = read_features(options.features, options.id_column, options.image_size, missing=config.takes_holes)
-    read = replace(read, values=read.ordered(config.columns))
+    read = replace(read, values=read.ordered(config.columns, config.codes))
     wanted = Wanted(_metrics(options), _positive(options, release), options.threshold)
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always")

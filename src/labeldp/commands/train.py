@@ -111,7 +111,7 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
         use_threads(options.threads)
     with joined() as world, progress.doing("preparing", shown=world.first) as shown:
         release, given, test = _read(options)
-        job = job_of(options, release, given.values, given.columns, given.categorical)
+        job = job_of(options, release, given.values, given)
         summary = fit(options, job, test, shown, world)
     return {**summary, **found_before} if world.first else None
 
@@ -192,13 +192,13 @@ def job_of(
     options: TrainingOptions,
     release: Release,
     values: Any,
-    columns: tuple[str, ...] = (),
-    categorical: tuple[str, ...] = (),
+    about: Features | None = None,
     *,
     epochs: int | None = None,
     share: float | None = None,
 ) -> Job:
-    """The training of a model from a release; other `epochs` and another `share` of rows held out for an earlier stage."""
+    """The training of a model from a release; `about` says what the values are called. Other `epochs` and another `share` of rows held
+    out for an earlier stage."""
     from labeldp.mechanisms import judging_rows
     from labeldp.runs.job import Job
     from labeldp.machine import Machine
@@ -211,9 +211,10 @@ def job_of(
     # A release that cannot judge keeps no row from training, unless it is told to.
     judged = options.holdout is not None or judging_rows(release.mechanism, release.observations).any()
     held_out = options.share if share is None else share
+    named = {} if about is None else {"columns": about.columns, "categorical": about.categorical, "codes": about.codes}
     return Job(
-        release, values, model, recipe, held_out if judged else 0.0, options.select, options.patience, columns=columns,
-        categorical=categorical, canary_share=options.canary_share, prior_saw_none=options.other_rows,
+        release, values, model, recipe, held_out if judged else 0.0, options.select, options.patience, **named,
+        canary_share=options.canary_share, prior_saw_none=options.other_rows,
         machine=Machine(options.device, options.dtype, options.compile_model, options.threads),
     )  # fmt: skip
 
@@ -259,8 +260,6 @@ def _read(options: TrainOptions) -> tuple[Release, Features, Any]:
     release = join_releases([Release.load(path) for path in options.release])
     holes = options.model == "lightgbm"  # no other model takes them, or categories as they are
     given = read_features(options.features, options.id_column, options.image_size, missing=holes)
-    if not holes:
-        given.refuse_categories()
     joined = replace(given, values=join(release, given))
     return release, joined, _test(options, release, joined)
 
@@ -283,4 +282,4 @@ def _test(options: TrainOptions, release: Release, trained: Features) -> Any:
         raise InputError(
             "some test rows are in the release: their labels are not public, and the model may have trained on them."
         )
-    return read.ordered(trained.columns), read_public_labels(options.test_labels, read, release, options.id_column)
+    return read.ordered(trained.columns, trained.codes), read_public_labels(options.test_labels, read, release, options.id_column)

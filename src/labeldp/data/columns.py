@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,14 @@ from labeldp.files.tables import ParquetTable, TableFile
 LEFT_OUT = "left out"
 _PANDAS_INDEX = ("", "__index_level_0__", "Unnamed: 0")
 _COUNTED = 100_000  # different texts of a column; beyond, there are "more"
+_LEAST = 4096  # hashes, by which many more texts are counted to within some percent
+
+ONE_HOT, KEEP = CATEGORIES = (
+    "one-hot",
+    "keep",
+)  # what becomes of texts: a column for each value, or one column of codes
+MOST_VALUES = {ONE_HOT: 50, KEEP: 1000}
+MOST_CODES = 1 << 24  # whole numbers up to here are exact in float32
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,9 @@ class Column:
     values   of a text, each of which becomes a column
     missing  something was missing in the fitted file: that becomes a column, too
     why      it is left out
+    kept     it becomes one column whatever it holds, NaN where nothing is; a text's values are codes, in their order
+    rest     texts that are not among the values share one more code
+    buckets  a text has no values: its codes are hashes, so many
     """
 
     name: str
@@ -39,21 +52,36 @@ class Column:
     values: tuple[str, ...] = ()
     missing: bool = False
     why: str = ""
+    kept: bool = False
+    rest: bool = False
+    buckets: int = 0
+
+    @property
+    def codes(self) -> int:
+        """How many codes there are, of a text that is kept; 0 for all else."""
+        return (self.buckets or len(self.values) + self.rest) if self.kept and self.kind == TEXT else 0
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the columns that it becomes."""
         if self.kind == LEFT_OUT:
             return ()
+        if self.kept:
+            return (self.name,)
         plain = [f"{self.name}={value}" for value in self.values] if self.kind == TEXT else [self.name]
         return (*plain, f"{self.name} is missing") if self.missing else tuple(plain)
 
     def encode(self, cells: Any, where: str, first_row: int = 0) -> list[npt.NDArray[np.float32]]:
-        """An array for each of `outputs`. A text that is new is zero everywhere."""
+        """An array for each of `outputs`. A text that is new is zero everywhere; kept, NaN."""
         arrays: list[npt.NDArray[Any]]
+        if self.kept:
+            if self.kind != TEXT:
+                return [as_numbers(cells, self.kind, where, first_row)]
+            codes = self._codes(as_text(cells, where))
+            return [np.where(codes < 0, np.float32(np.nan), codes.astype(np.float32))]
         if self.kind == TEXT:
             cells = as_text(cells, where)
-            codes = pc.fill_null(pc.index_in(cells, value_set=pa.array(self.values, pa.string())), -1).to_numpy()
+            codes = self._codes(cells)
             arrays, nothing = [codes == code for code in range(len(self.values))], pc.is_null(cells).to_numpy()
         else:
             numbers = as_numbers(cells, self.kind, where, first_row)
@@ -61,19 +89,48 @@ class Column:
             arrays = [np.where(nothing, np.float32(self.median), numbers)]
         return [array.astype(np.float32) for array in ([*arrays, nothing] if self.missing else arrays)]
 
+    def count_new(self, cells: Any) -> int:
+        """How many of a text's cells the fitted file had nothing like; `encode` has taken them."""
+        if self.kind != TEXT:
+            return 0
+        unknown = self._codes(cells) < 0
+        if self.kept or self.missing:
+            unknown &= ~pc.is_null(cells).to_numpy()
+        return int(unknown.sum())
+
+    def _codes(self, cells: Any) -> npt.NDArray[np.int64]:
+        """Of each text its value's place; −1 for what is missing, or new."""
+        if self.buckets:
+            found = (cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells).dictionary_encode()
+            codes = pa.array(_hashes(found.dictionary.to_pylist()) % np.uint64(self.buckets)).take(found.indices)
+        else:
+            codes = pc.index_in(cells, value_set=pa.array(self.values, pa.string()))
+            if self.rest:
+                codes = pc.if_else(pc.is_null(cells), codes, pc.fill_null(codes, len(self.values)))
+        return np.asarray(pc.fill_null(codes.cast(pa.int64()), -1).to_numpy())
+
     def became(self) -> str:
         """What becomes of it, in words."""
         if self.kind == LEFT_OUT:
             return f"left out: {self.why}"
+        gaps = "; missing stays missing" if self.kept and self.missing else ""
+        if self.kept and self.kind == TEXT:
+            if self.buckets:
+                return f"text: codes 0 to {self.buckets - 1}, hashes of more than {_COUNTED:,} values{gaps}"
+            known = "the most frequent values, the last of all others" if self.rest else f"its {self.codes} values"
+            return f"text: codes 0 to {self.codes - 1}, of {known}{gaps}"
         if self.kind == TEXT:
             shown = self.outputs if len(self.outputs) <= 3 else (self.outputs[0], "…", self.outputs[-1])
             return f"text: {len(self.outputs)} columns of 0 and 1, {', '.join(shown)}"
         plain = "number" if self.kind == NUMBER else "date: days since 1970"
+        if self.kept:
+            return plain + gaps
         return f"{plain}; missing: the median {self.median:g}, and 1 in {self.outputs[1]!r}" if self.missing else plain
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` takes."""
-        return asdict(self)
+        """What `from_json` takes. Without what version 1 did not have, where it says nothing."""
+        data = asdict(self)
+        return data if self.kept else {name: data[name] for name in data if name not in ("kept", "rest", "buckets")}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Column:
@@ -86,7 +143,27 @@ class Column:
             raise ValueError("not a median")
         if not isinstance(column.missing, bool) or len(set(column.values)) != len(column.values):
             raise ValueError("not a column")
+        if not isinstance(column.kept, bool) or not isinstance(column.rest, bool) or type(column.buckets) is not int:
+            raise ValueError("not a column")
+        coded = column.kept and column.kind == TEXT
+        if (column.kept and column.kind == LEFT_OUT) or (coded and not 1 <= column.codes <= MOST_CODES):
+            raise ValueError("not codes")
+        if (column.rest or column.buckets) and (not coded or (column.buckets and (column.rest or column.values))):
+            raise ValueError("not codes")
         return column
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How columns are fitted: what becomes of texts, and up to how many values."""
+
+    categories: str = ONE_HOT
+    most_values: int = MOST_VALUES[ONE_HOT]
+
+    @property
+    def keep(self) -> bool:
+        """Whether texts become codes, and what is missing stays so."""
+        return self.categories == KEEP
 
 
 class _Numbers:
@@ -101,51 +178,92 @@ class _Numbers:
         self.missing |= len(there) < len(values)
         self.parts.append(there)
 
-    def column(self, rows: int, id_column: str | None, most_values: int) -> Column:
+    def column(self, rows: int, id_column: str | None, rules: Rules) -> Column:
         values = np.concatenate(self.parts).astype(np.float64)
         if len(values) == 0:
             return Column(self.name, LEFT_OUT, why="no row holds anything")
         if not self.missing and values.min() == values.max():
             return Column(self.name, LEFT_OUT, why="all rows hold the same")
+        if rules.keep:
+            return Column(self.name, self.kind, missing=self.missing, kept=True)
         return Column(self.name, self.kind, median=float(np.median(values)), missing=self.missing)
 
 
 class _Texts:
-    """Different texts, up to a number of them."""
+    """Different texts and how often each is there, up to a number of them; beyond it, about how many there are."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.seen, self.missing = name, set[str](), False
+    def __init__(self, name: str, rules: Rules) -> None:
+        self.name, self.seen, self.missing, self.rules = name, Counter[str](), False, rules
+        self.least = np.zeros(0, np.uint64)
+
+    @property
+    def many(self) -> bool:
+        return len(self.seen) > _COUNTED
 
     def add(self, cells: Any, where: str, first_row: int) -> None:
         self.missing |= cells.null_count > 0
-        if len(self.seen) <= _COUNTED:
-            self.seen.update(pc.unique(as_text(cells, where).drop_null()).to_pylist())
+        texts = as_text(cells, where).drop_null()
+        if not self.many:
+            found = pc.value_counts(texts)
+            self.seen.update(dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True)))
+            if self.many and self.rules.keep:
+                self._note(self.seen)
+        elif self.rules.keep:
+            self._note(pc.unique(texts).to_pylist())
 
-    def column(self, rows: int, id_column: str | None, most_values: int) -> Column:
+    def _note(self, texts: Iterable[str]) -> None:
+        """Of n different hashes, uniform in 0 to 1, the k-th smallest is about k/n (Bar-Yossef et al. 2002)."""
+        self.least = np.unique(np.concatenate([self.least, _hashes(texts)]))[:_LEAST]
+
+    def different(self) -> int:
+        """How many: counted, or estimated where there are many and that matters."""
+        if not len(self.least):
+            return len(self.seen)
+        return max(len(self.seen), round((len(self.least) - 1) / (float(self.least[-1]) / 2**64)))
+
+    def column(self, rows: int, id_column: str | None, rules: Rules) -> Column:
         count = len(self.seen)
         if count == 0:
             return Column(self.name, LEFT_OUT, why="no row holds anything")
         if count + self.missing == 1:
             return Column(self.name, LEFT_OUT, why="all rows hold the same")
-        if count + self.missing <= most_values:
-            return Column(self.name, TEXT, values=tuple(sorted(self.seen)), missing=self.missing)
-        different = f"more than {_COUNTED:,}" if count > _COUNTED else f"{count:,}"
+        different = f"more than {_COUNTED:,}" if self.many else f"{count:,}"
         hint = f"`most_values={count + self.missing}` would keep it."
-        if count > min(_COUNTED, rows // 2):
+        if rules.keep:
+            if self.different() <= max(MOST_VALUES[ONE_HOT], rows // 2):
+                return self._coded()
+        elif count + self.missing <= rules.most_values:
+            return Column(self.name, TEXT, values=tuple(sorted(self.seen)), missing=self.missing)
+        if rules.keep or count > min(_COUNTED, rows // 2):
             hint = (
                 f"If it names the rows, say `id_column={self.name!r}`." if id_column is None else "Does it name rows?"
             )
         return Column(self.name, LEFT_OUT, why=f"{different} different values in {rows:,} rows. {hint}")
 
+    def _coded(self) -> Column:
+        """The most frequent first, equally frequent ones by their text; the rarest share a code where there are too many."""
+        most = self.rules.most_values
+        if self.many:
+            return Column(self.name, TEXT, missing=self.missing, kept=True, buckets=most)
+        values = sorted(self.seen, key=lambda text: (-self.seen[text], text))
+        rest = len(values) > most
+        return Column(self.name, TEXT, values=tuple(values[: most - rest]), missing=self.missing, kept=True, rest=rest)
+
+
+def _hashes(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """BLAKE2b with 8 bytes and no key, big-endian: features are public, and anybody can compute it."""
+    data = b"".join(blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(data, ">u8").astype(np.uint64)
+
 
 def fitted_columns(
-    table: TableFile, names: Sequence[str], never: Sequence[str], id_column: str | None, most_values: int
+    table: TableFile, names: Sequence[str], never: Sequence[str], id_column: str | None, rules: Rules
 ) -> Iterator[Column]:
     """The columns of these names, fitted on all rows of the file."""
     usable = [name for name in names if name not in _PANDAS_INDEX]
     kinds = column_kinds(table, usable, never) if usable else {}
     found = {
-        name: _Texts(name) if kind == TEXT else _Numbers(name, kind)
+        name: _Texts(name, rules) if kind == TEXT else _Numbers(name, kind)
         for name, kind in kinds.items()
         if kind in (NUMBER, DATE, TEXT)
     }
@@ -159,7 +277,7 @@ def fitted_columns(
         raise InputError(f"{table.path} has no rows.")
     for name in names:
         if name in found:
-            yield found[name].column(rows, id_column, most_values)
+            yield found[name].column(rows, id_column, rules)
         elif name in kinds:
             yield Column(name, LEFT_OUT, why=f"{kinds[name]} is neither number, date nor text")
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from labeldp.data.encode import Encoding, damaged
 from labeldp.data.images import folder_of_class, read_folder
 from labeldp.errors import InputError
 from labeldp.files.ids import NO_IDS, find, is_id, plain_ids
-from labeldp.files.tables import CSVTable, open_table
+from labeldp.files.tables import CSVTable, TableFile, open_table
 from labeldp.release.release import Release
 
 
@@ -26,6 +28,10 @@ class Features:
 
     `named` says that ids are names, from an id column or of image files, by which to join with a release; otherwise they
     are row numbers. `folder` is where images came from, if they did.
+
+    categorical  columns whose numbers are codes of categories (`labeldp features --categories keep`), 0 … k−1, NaN where nothing is
+    codes        what these codes stand for, as a digest: two files with equal ones mean the same by them
+    numbered     ids come from a column that holds row numbers (`labeldp features --add-id`)
     """
 
     values: npt.NDArray[Any]
@@ -33,18 +39,29 @@ class Features:
     columns: tuple[str, ...] = ()
     named: bool = False
     folder: Path | None = None
+    categorical: tuple[str, ...] = ()
+    codes: str = ""
+    numbered: bool = False
 
-    def ordered(self, columns: Sequence[str]) -> npt.NDArray[Any]:
-        """The values with columns in this order; refused if they are others. Features without names are taken as they come."""
-        if not columns or not self.columns or tuple(columns) == self.columns:
-            return self.values
-        if sorted(columns) != sorted(self.columns):
+    def ordered(self, columns: Sequence[str], codes: str | None = None) -> npt.NDArray[Any]:
+        """The values with columns in this order; refused if they are others. Features without names are taken as they come.
+
+        `codes` are those that a model was trained on: the same columns, encoded anew, would have other numbers.
+        """
+        if columns and self.columns and sorted(columns) != sorted(self.columns):
             missing = [name for name in columns if name not in self.columns]
             extra = [name for name in self.columns if name not in columns]
             raise InputError(
                 f"the model was trained on other columns: missing here {', '.join(missing[:8]) or 'none'}, new here "
                 f"{', '.join(extra[:8]) or 'none'}. (`labeldp features --like` encodes new rows as the first ones were.)"
             )
+        if codes is not None and codes != self.codes:
+            raise InputError(
+                "the codes of categories stand for other values here than where the model was trained: encode these rows as those were, by "
+                "`labeldp features --like`."
+            )
+        if not columns or not self.columns or tuple(columns) == self.columns:
+            return self.values
         return np.asarray(self.values[:, [self.columns.index(name) for name in columns]])
 
     def refuse_label(self, label: str | None, label_names: Sequence[str] | None = None) -> None:
@@ -75,9 +92,31 @@ def refuse_label_column(label: str | None, columns: Sequence[str], label_names: 
         )
 
 
-def read_features(path: Path, id_column: str | None = None, image_size: int | None = None) -> Features:
-    """Read and check public features, all of them. `image_size` is for a folder of images: see `read_folder`."""
-    parts = list(read_parts(path, id_column, image_size, array_bytes=None))
+_KEPT = "Make features without `categories='keep'`, or use `model='lightgbm'`."
+
+
+def check_complete(features: Features) -> None:
+    """For models that take numbers alone: a category's code is none, and neither is what is missing."""
+    if features.categorical:
+        raise InputError(
+            f"column {features.categorical[0]!r} holds codes of categories, which are no quantities, and this takes numbers only. {_KEPT}"
+        )
+    if features.values.dtype.kind == "f":
+        gaps = np.isnan(features.values)
+        if gaps.any():
+            row, *place = (int(i) for i in np.unravel_index(np.argmax(gaps), gaps.shape))
+            where = f"column {features.columns[place[0]]!r}" if len(features.columns) == gaps.shape[1] else "a column"
+            raise InputError(f"row {row} has nothing in {where}, and this needs numbers everywhere. {_KEPT}")
+
+
+def read_features(
+    path: Path, id_column: str | None = None, image_size: int | None = None, *, missing: bool = False
+) -> Features:
+    """Read and check public features, all of them. `image_size` is for a folder of images: see `read_folder`.
+
+    `missing` is for models that take categories, and NaN where something is missing: without it, both are refused.
+    """
+    parts = list(read_parts(path, id_column, image_size, array_bytes=None, missing=missing))
     if len(parts) == 1:
         return parts[0]
     values, ids = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "ids"))
@@ -85,7 +124,12 @@ def read_features(path: Path, id_column: str | None = None, image_size: int | No
 
 
 def read_parts(
-    path: Path, id_column: str | None = None, image_size: int | None = None, *, array_bytes: int | None = 32 << 20
+    path: Path,
+    id_column: str | None = None,
+    image_size: int | None = None,
+    *,
+    array_bytes: int | None = 32 << 20,
+    missing: bool = False,
 ) -> Iterator[Features]:
     """The same, some rows at a time: one part at least, in memory that does not grow with the file.
 
@@ -99,17 +143,42 @@ def read_parts(
     if path.suffix in (".npy", ".npz"):
         if id_column is not None:
             raise InputError(f"{path} has no columns, and so no {id_column!r}; use Parquet or CSV to join by id.")
-        parts = _from_numpy(path, array_bytes)
+        parts, encoding = _from_numpy(path, array_bytes), None
     else:
-        parts = _from_table(path, id_column)
+        table = open_table(path)
+        encoding = Encoding.of_table(table)
+        parts = _from_table(table, id_column, encoding)
     row = 0
     for part in parts:
         if part.values.dtype.kind == "f":
-            bad = ~np.isfinite(part.values).reshape(len(part.values), -1).all(axis=1)
-            if bad.any():
-                raise InputError(f"row {row + int(np.argmax(bad))} of {path} holds a feature that is NaN or infinite.")
+            _check_finite(path, part, row, encoding, missing=missing)
+        if not missing and part.categorical:
+            check_complete(part)
         yield part
         row += len(part.values)
+
+
+def _check_finite(path: Path, part: Features, row: int, encoding: Encoding | None, *, missing: bool) -> None:
+    """Numbers everywhere, but for what may be missing; and codes that are some."""
+    values = part.values.reshape(len(part.values), -1)
+    bad = (np.isinf(values) if missing else ~np.isfinite(values)).any(axis=1)
+    if bad.any():
+        first = int(np.argmax(bad))
+        if encoding is not None and encoding.kept and not np.isinf(values[first]).any():
+            raise InputError(
+                f"row {row + first} of {path} has nothing in column {part.columns[int(np.argmax(np.isnan(values[first])))]!r}, and this "
+                f"needs numbers everywhere. {_KEPT}"
+            )
+        which = "infinite" if missing else "NaN or infinite"
+        raise InputError(f"row {row + first} of {path} holds a feature that is {which}.")
+    for name in part.categorical:
+        assert encoding is not None
+        codes = values[:, part.columns.index(name)]
+        there = codes[~np.isnan(codes)]
+        if ((there < 0) | (there >= encoding.codes[name]) | (there != np.floor(there))).any():
+            raise InputError(
+                f"column {name!r} of {path} holds a number that is none of its {encoding.codes[name]:,} codes; make the file again."
+            )
 
 
 _INDEX = ("", "__index_level_0__", "Unnamed: 0")
@@ -152,8 +221,15 @@ def _from_numpy(path: Path, part_bytes: int | None) -> Iterator[Features]:
         yield Features(part, np.arange(start, start + len(part)))
 
 
-def _from_table(path: Path, id_column: str | None) -> Iterator[Features]:
-    table = open_table(path)
+def _from_table(table: TableFile, id_column: str | None, encoding: Encoding | None) -> Iterator[Features]:
+    path = table.path
+    named = id_column is not None
+    if id_column is None and encoding is not None and encoding.id in table.columns:
+        if not encoding.numbered:
+            raise InputError(
+                f"column {encoding.id!r} of {path} names its rows, and is no feature: say `id_column={encoding.id!r}`."
+            )
+        id_column = encoding.id
     if id_column is not None and id_column not in table.columns:
         raise table.lacks(id_column, holds_labels=False)
     if id_column is None and table.looks_headless(all_cells=True) and any(table.columns):
@@ -167,6 +243,8 @@ def _from_table(path: Path, id_column: str | None) -> Iterator[Features]:
             "with index=False, or name the column with `id_column`."
         )
     wanted = names if id_column is None else [*names, id_column]
+    numbered = encoding is not None and encoding.numbered and id_column == encoding.id
+    categorical, codes = _categories(encoding, names)
     row, width = 0, None
     for batch in table.batches(wanted, ids=id_column):
         if batch.num_rows == 0:
@@ -174,11 +252,28 @@ def _from_table(path: Path, id_column: str | None) -> Iterator[Features]:
         values = _numbers(path, batch, names, text=isinstance(table, CSVTable))
         if width not in (None, values.shape[1:]):
             raise InputError(f"the lists in column {names[0]!r} of {path} must all be there and of one length.")
-        ids = np.arange(row, row + len(values)) if id_column is None else _ids(path, batch.column(id_column), row)
-        yield Features(values, ids, tuple(names), named=id_column is not None)
+        if categorical and values.shape[1:] != (len(names),):
+            raise damaged(path)
+        here = np.arange(row, row + len(values))
+        ids = here if id_column is None else _ids(path, batch.column(id_column), row)
+        if numbered and not named and not np.array_equal(ids, here):
+            raise InputError(
+                f"the rows of {path} are not all there, or no longer in their order: join by their numbers, `id_column={id_column!r}`."
+            )
+        yield Features(values, ids, tuple(names), named=named, categorical=categorical, codes=codes, numbered=numbered)
         row, width = row + len(values), values.shape[1:]
     if row == 0:
         raise InputError(f"{path} has no rows.")
+
+
+def _categories(encoding: Encoding | None, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Which of these columns hold codes, as the file says; and a digest of what they stand for, whatever their order."""
+    if encoding is None:
+        return (), ""
+    here = {column.name: column for column in encoding.columns if column.codes and column.name in names}
+    stand_for = [(name, here[name].values, here[name].rest, here[name].buckets) for name in sorted(here)]
+    digest = hashlib.sha256(json.dumps(stand_for).encode()).hexdigest() if here else ""
+    return tuple(name for name in names if name in here), digest
 
 
 def _ids(path: Path, column: Any, first_row: int) -> npt.NDArray[Any]:
@@ -241,7 +336,7 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
             )
         rows: npt.NDArray[Any] = release.ids
         return np.asarray(features.values[rows])
-    if release.header["ids"] is None:
+    if release.header["ids"] is None and not features.numbered:
         raise InputError(
             "the release goes by row number, not by id: leave out `id_column`, and give the features in the owner's order."
         )

@@ -386,6 +386,7 @@ class Config:
     data_set: str | None = None
     columns: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    codes: str = ""
     canary_share: float = 0.0
     patience: int | None = None
     fold: tuple[int, int] | None = None

@@ -78,7 +78,7 @@ class Job:
     folds     how many such parts judge this run, which is trained on all rows
     canary_share  the share of rows with planted labels, held-out rows among them, as the owner says
     columns   what the features are called, if they have names; `predict` then goes by them
-    categorical   those of them whose numbers are codes of categories
+    categorical   those of them whose numbers are codes of categories; `codes` is a digest of what these stand for
     """
 
     release: Release
@@ -92,6 +92,7 @@ class Job:
     folds: int | None = None
     columns: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    codes: str = ""
     canary_share: float = 0.0
     machine: Machine = field(default_factory=Machine)
     prior_saw_none: bool = False  # said by whoever knows it: the public priors were made without any of these rows
@@ -190,7 +191,7 @@ class Job:
             "select": self.select,
             "patience": self.patience,
             "recipe": self.recipe.to_json(),
-            **({"categorical": list(self.categorical)} if self.categorical else {}),
+            **({"categorical": list(self.categorical), "codes": self.codes} if self.categorical else {}),
         }
 
     @property

@@ -163,7 +163,8 @@ def evaluate(options: EvaluateOptions, found: Evaluated) -> None:
 def features(options: FeaturesOptions, done: dict[str, Any]) -> None:
     """What became of each column."""
     encoding = done["encoding"]
-    apart = [] if encoding["id"] is None else [(encoding["id"], "names the rows: kept as it is")]
+    which = "added: the row's number in the file" if encoding.get("numbered") else "names the rows: kept as it is"
+    apart = [] if encoding["id"] is None else [(encoding["id"], which)]
     apart += [(label, "the label: not read") for label in encoding["labels"]]
     print_table(("column", "what became of it"), [*apart, *done["became"].items()])
     typer.echo(f"{done['out']}: {done['rows']:,} rows, {len(done['columns']):,} columns of features")
