@@ -99,8 +99,8 @@ def test_the_names_are_those_of_the_registries():
 
 
 def test_scales_devices_and_types_are_accepted():
-    from labeldp.reproduce.methods import check_scale
     from labeldp.machine import Machine
+    from labeldp.reproduce.methods import check_scale
 
     for scale in known.SCALES:
         check_scale(scale)

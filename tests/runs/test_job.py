@@ -15,8 +15,8 @@ from labeldp.mechanisms import PriorAware
 from labeldp.mechanisms.candidates import most_informative
 from labeldp.runs.crossfit import cross_fit
 from labeldp.runs.job import Job
-from labeldp.training.recipe import Recipe
 from labeldp.runs.run import open_run, train
+from labeldp.training.recipe import Recipe
 
 ROWS = 1500
 
@@ -55,16 +55,18 @@ def test_the_best_epoch_is_kept_and_the_other_half_reports(job, tmp_path):
     job = replace(job, select="best", recipe=replace(job.recipe, learning_rate=8.0, epochs=8))
     summary = train(job, tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    scores = [line["unbiased_selecting"] for line in lines]
+    scores = [line["likelihood_selecting"] for line in lines]
     assert summary["epoch_selected"] == 1 + int(np.argmax(scores))
     assert (summary["epochs"], summary["rows_judged"], summary["rows_held_out"]) == (8, 300, 600)
-    trainer, _ = open_run(tmp_path / "run")
-    assert trainer.epoch == summary["epoch_selected"]
+    predicted, _ = open_run(tmp_path / "run")
     split = job.split()
-    predictions = trainer.probabilities(torch.from_numpy(job.features[split.report])).argmax(axis=1)
+    predictions = predicted(job.features[split.report]).argmax(axis=1)
     assert summary["accuracy_unbiased"] == job.release.estimate_accuracy(split.report, predictions).unbiased
-    predictions = trainer.probabilities(torch.from_numpy(job.features[split.select])).argmax(axis=1)
-    assert max(scores) == job.release.estimate_accuracy(split.select, predictions).unbiased
+    joint = np.log(predicted(job.features[split.select])) + job.release.evidence(split.select)
+    assert max(scores) == pytest.approx(np.logaddexp.reduce(joint, axis=1).mean(), abs=1e-6)
+    # Paired with the best so far, an epoch's gain says whether it became the best itself.
+    best = [max(scores[:number]) for number in range(1, 8)]
+    assert [line["gain_selecting"] > 0 for line in lines[1:]] == [now > b for now, b in zip(scores[1:], best, strict=True)]
 
 
 def test_patience_ends_a_training_and_a_resumed_one_at_the_same_epoch(job, tmp_path):
@@ -194,7 +196,7 @@ def test_selection_and_folds_from_the_command_line(files, cli):
     code, out, err = cli(*arguments(files, "--select", "best", "--holdout", "0.4", out="best"))
     assert code == 0
     assert "selected     epoch" in out
-    assert "by the rows that select" in err
+    assert "of the rows that select" in err
     assert "left" in err
     code, out, _ = cli(*arguments(files, "--folds", "3", out="folds"))
     assert code == 0
@@ -208,7 +210,7 @@ def test_a_file_is_no_run_directory(files, cli):
 
 
 def test_memory_that_runs_out_is_explained(files, cli):
-    code, out, err = cli(*arguments(files, "--model", "tests.training.test_job:Greedy"))
+    code, out, err = cli(*arguments(files, "--model", "tests.runs.test_job:Greedy"))
     assert (code, out) == (2, "")
     assert "memory ran out; a smaller --batch-size (it is 128)" in err
 

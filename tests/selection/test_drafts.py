@@ -25,10 +25,10 @@ from labeldp.mechanisms.repeats import Repeats, TwoSidedGeometric
 from labeldp.private import PrivateLabels
 from labeldp.release.classes import Classes
 from labeldp.release.source import ArraySource
+from labeldp.runs.run import predict
 from labeldp.selection import drafts as selection
 from labeldp.selection.candidates import candidates, listed
 from labeldp.selection.drafts import PrivateSelection, score_path
-from labeldp.runs.run import predict
 
 ROWS = 300
 RATES = {"mechanism": ["subset", "laplace"], "epochs": [3], "learning_rate": [1e-6, 0.05]}

@@ -16,13 +16,14 @@ import labeldp
 from labeldp import PrivateLabels, SecureEntropy, models
 from labeldp.errors import InputError
 from labeldp.mechanisms import NoPrivacy
+from labeldp.runs.job import Job
+from labeldp.runs.networks import trainer_of
+from labeldp.runs.run import predict, train
 from labeldp.training import augment, fixmatch
 from labeldp.training import augment as operations
 from labeldp.training.fixmatch import FixMatchTrainer, PseudoLabels
-from labeldp.runs.job import Job
 from labeldp.training.loss import PosteriorLoss
 from labeldp.training.recipe import Recipe, cpu_fixmatch_recipe, default_recipe, fixmatch_recipe
-from labeldp.runs.run import predict, train
 from labeldp.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -473,8 +474,8 @@ def test_a_job_trains_by_fixmatch_where_its_recipe_says_so(tmp_path):
     )
     recipe = fixmatch_recipe("mlp", 3, epochs=3, batch_size=16, unlabelled=2, adaptive=True)
     job = Job(release, features, "mlp", recipe, holdout=0.5)
-    assert type(job.trainer()) is FixMatchTrainer
-    assert type(dataclasses.replace(job, recipe=default_recipe("mlp")).trainer()) is Trainer
+    assert type(trainer_of(job)) is FixMatchTrainer
+    assert type(trainer_of(dataclasses.replace(job, recipe=default_recipe("mlp")))) is Trainer
     summary = train(job, tmp_path / "run")
     assert summary["rows_trained"] == 150
     assert summary["train_flop"] == 3 * (9 * 16 + 2 * 300) * 3 * 2 * (

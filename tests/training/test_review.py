@@ -17,8 +17,8 @@ from labeldp.data.images import folder_of_class
 from labeldp.errors import InputError
 from labeldp.estimators import LabelDPClassifier
 from labeldp.runs.job import Job
-from labeldp.training.recipe import Recipe
 from labeldp.runs.run import evaluate, open_run, predict, train
+from labeldp.training.recipe import Recipe
 
 ROWS = 400
 NOISE = labeldp.RandomizedResponse.calibrated(epsilon=2.0, num_classes=3)
@@ -48,7 +48,7 @@ def test_a_run_directory_names_no_code_that_is_run(tmp_path):
     (run / "config.json").write_text(json.dumps(config | {"model": "tests.training.test_review:made_here"}))
     with pytest.raises(InputError, match="name it yourself if you trust it"):
         open_run(run)
-    assert open_run(run, model="tests.training.test_review:made_here")[0].epoch == 2
+    assert open_run(run, model="tests.training.test_review:made_here")[0](features()).shape == (ROWS, 3)
 
 
 def made_here(shape, num_classes):
@@ -64,7 +64,7 @@ def test_evaluate_warns_of_what_it_cannot_tell(tmp_path):
     for other in (released(tmp_path, "named"), released(tmp_path, "renamed", ids=False)):
         with pytest.warns(UserWarning, match="`other_rows=True`"):
             evaluate(run, other, features())
-        assert evaluate(run, other, features(), other_rows=True).rows == ROWS
+        assert evaluate(run, other, features(), other_rows=True).accuracy.rows == ROWS
     with pytest.raises(InputError, match="were trained on"):
         evaluate(run, release, features())
 
@@ -205,7 +205,7 @@ def test_parts_are_never_empty(tmp_path, batch, accumulate):
 def test_tied_weights_are_saved(tmp_path):
     job = Job(released(tmp_path), features(), "tests.training.test_review:Tied", Recipe(1, 50, 0.01))
     assert train(job, tmp_path / "run")["epochs"] == 1
-    assert open_run(tmp_path / "run", model=job.model)[0].epoch == 1
+    assert open_run(tmp_path / "run", model=job.model)[0](features()).shape == (ROWS, 3)
 
 
 class Tied(torch.nn.Module):

@@ -7,9 +7,9 @@ import torch
 
 from labeldp import PrivateLabels, SecureEntropy, models
 from labeldp.errors import InputError
+from labeldp.machine import choose_device, choose_dtype
 from labeldp.mechanisms.plan import calibrate
 from labeldp.training.augment import flip, shift
-from labeldp.machine import choose_device, choose_dtype
 from labeldp.training.recipe import Recipe, default_recipe
 from labeldp.training.trainer import Trainer
 

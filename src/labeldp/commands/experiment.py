@@ -26,8 +26,8 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.experiments.experiment import CanaryPlan
-    from labeldp.runs.job import Job
     from labeldp.machine import World
+    from labeldp.runs.job import Job
 
 
 # fmt: off

@@ -112,8 +112,8 @@ def evaluate(options: EvaluateOptions, progress: Progress = SILENT) -> Evaluated
     Example: labeldp evaluate run/ --release heldout.parquet --features x.parquet --id click --metric roc_auc
     """
     from labeldp.data.features import join, read_features
-    from labeldp.release import Release
     from labeldp.machine import Machine
+    from labeldp.release import Release
     from labeldp.runs.judging import Wanted
     from labeldp.runs.run import evaluate as judged
 

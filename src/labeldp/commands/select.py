@@ -69,12 +69,12 @@ def select(options: SelectOptions, progress: Progress = SILENT) -> dict[str, Any
     from labeldp.entropy import noise
     from labeldp.files.ids import AS_WRITTEN, CANONICAL
     from labeldp.files.tables import open_table
+    from labeldp.machine import Machine
     from labeldp.mechanisms.repeats import Repeats
     from labeldp.release.arrays import NAME_ALONE
     from labeldp.release.source import TableSource, data_set_of, refuse_telling_ids
     from labeldp.selection.candidates import candidates, read_candidates
     from labeldp.selection.drafts import PrivateSelection
-    from labeldp.machine import Machine
 
     use_threads(options.threads)
     classes = declared_classes(options.classes)

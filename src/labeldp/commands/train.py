@@ -27,12 +27,12 @@ from labeldp.errors import InputError
 from labeldp.files.run import RunFolder
 
 if TYPE_CHECKING:
+    from labeldp.data.features import Features
     from labeldp.estimators.boosted import BoostingRecipe
     from labeldp.estimators.linear import LinearRecipe
-    from labeldp.data.features import Features
+    from labeldp.machine import World
     from labeldp.release import Release
     from labeldp.runs.job import Job
-    from labeldp.machine import World
     from labeldp.training.recipe import Recipe
 
     AnyRecipe = Recipe | LinearRecipe | BoostingRecipe
@@ -125,6 +125,8 @@ def check_training(options: TrainingOptions, *epochs: int | None) -> None:
     """What cannot be is refused before anything is released or written."""
     if options.folds is not None and options.holdout is not None:
         raise InputError("`folds` judges with every row in its turn; leave out `holdout`.")
+    if options.threads is not None and options.threads < 1:
+        raise InputError(f"`threads` is at least 1; got {options.threads}.")
     for count in (options.epochs, *epochs):
         recipe_of(options, options.model or "fast", epochs=count)
 
@@ -199,9 +201,9 @@ def job_of(
 ) -> Job:
     """The training of a model from a release; `about` says what the values are called. Other `epochs` and another `share` of rows held
     out for an earlier stage."""
+    from labeldp.machine import Machine
     from labeldp.mechanisms import judging_rows
     from labeldp.runs.job import Job
-    from labeldp.machine import Machine
 
     if values.ndim != 4 and (options.randaugment or options.cutout):
         raise InputError("`randaugment` and `cutout` are for images; these features are none.")

@@ -18,6 +18,7 @@ from labeldp.entropy import SecureEntropy, noise
 from labeldp.errors import InputError, RefusedError
 from labeldp.files.predictions import read_predictions, write_predictions
 from labeldp.files.run import RunFolder
+from labeldp.machine import ALONE, World
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.private import PrivateLabels
@@ -27,7 +28,6 @@ from labeldp.release.make import make_release
 from labeldp.release.order import Order
 from labeldp.release.source import ArraySource
 from labeldp.runs.job import Job, Rows
-from labeldp.machine import ALONE, World
 from labeldp.runs.run import open_run
 
 

@@ -26,8 +26,8 @@ from labeldp.errors import InputError
 from labeldp.experiments.experiment import DrawnCanaries, release_bundled, write_probabilities
 from labeldp.files.run import RunFolder
 from labeldp.runs.job import Job, holding_out
-from labeldp.training.recipe import changed, default_recipe
 from labeldp.runs.run import train
+from labeldp.training.recipe import changed, default_recipe
 
 Floats = npt.NDArray[np.float32]
 

@@ -31,9 +31,9 @@ from labeldp.errors import InputError
 from labeldp.files.run import RunFolder, read_as
 from labeldp.files.schema import SchemaError, decode
 from labeldp.files.summary import GamesConfig
+from labeldp.machine import Machine
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy, RowMechanism
 from labeldp.mechanisms.plan import calibrate, recommend
-from labeldp.machine import Machine
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 

@@ -27,6 +27,7 @@ from labeldp.experiments.experiment import (
 )
 from labeldp.files.predictions import write_predictions
 from labeldp.files.run import RunFolder
+from labeldp.machine import ALONE, World
 from labeldp.mechanisms import Mechanism
 from labeldp.release import Release
 from labeldp.release.joint import join_releases
@@ -36,7 +37,6 @@ from labeldp.release.prior import CHOICES, PublicPrior
 from labeldp.release.rows import Named
 from labeldp.release.source import ArraySource
 from labeldp.runs.job import Job, Rows, holding_out
-from labeldp.machine import ALONE, World
 from labeldp.runs.run import Progress, open_run, train
 from labeldp.training.trainer import Steps
 

@@ -22,8 +22,8 @@ from torch.nn import functional
 from labeldp.errors import FileFormatError, InputError
 from labeldp.features.patches import check_images
 from labeldp.files.atomic import place_file
-from labeldp.models.fast import FastNet
 from labeldp.machine import choose_dtype, encode
+from labeldp.models.fast import FastNet
 
 _TEMPERATURE = 0.2
 _KIND = "labeldp-contrastive-1"

@@ -16,13 +16,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from labeldp.data.features import features_digest
 from labeldp.errors import FileFormatError, InputError
 from labeldp.features.contrastive import ContrastiveFeaturizer, learn_contrastive
 from labeldp.features.neighbours import BANK, Neighbours, learn_neighbours
 from labeldp.features.patches import REGIONS, Patches, check_images, learn_patches
 from labeldp.files.atomic import place_file
 from labeldp.files.run import FeaturesFolder
-from labeldp.data.features import features_digest
 from labeldp.machine import choose_dtype, encode
 
 # ----------------------------------------------------------------

@@ -26,6 +26,7 @@ from labeldp.features.frozen import frozen_features
 from labeldp.files.atomic import place_file
 from labeldp.files.run import RunFolder, read_as, read_json, write_json
 from labeldp.files.summary import TeachersCost
+from labeldp.machine import Machine
 from labeldp.mechanisms import PateAnswers
 from labeldp.mechanisms.plan import recommend
 from labeldp.pate.answers import Ballots, release_answers, sanitised_path
@@ -39,7 +40,6 @@ from labeldp.provenance import today
 from labeldp.release.make import Made, make_release
 from labeldp.release.order import Order
 from labeldp.release.release import Release, certificate_json
-from labeldp.machine import Machine
 from labeldp.training.trainer import Steps
 
 

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from labeldp.errors import InputError
 from labeldp.evaluation.confusion import estimate_confusion
 from labeldp.files.run import RunFolder, write_json
+from labeldp.machine import Machine
 from labeldp.release.release import Release
 from labeldp.runs.job import Job
-from labeldp.machine import Machine
-from labeldp.training.recipe import Recipe
 from labeldp.runs.judging import estimate_json
 from labeldp.runs.run import PublicTest, predict, train
+from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Steps
 
 Progress = Callable[[dict[str, Any]], None]

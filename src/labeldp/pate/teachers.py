@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from labeldp.data.features import features_digest
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.files.run import OwnerFolder, read_as, write_json
@@ -24,7 +25,6 @@ from labeldp.files.summary import LabelsDigest, TeachersCost
 from labeldp.pate.answers import Ballots, Rows, draw_queries, draw_shards
 from labeldp.pate.workers import LocalWorkers, Workers
 from labeldp.private import Codes, PrivateLabels, unheard
-from labeldp.data.features import features_digest
 from labeldp.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -242,9 +242,9 @@ def _study(
     import torch
 
     from labeldp import models
+    from labeldp.machine import Machine
     from labeldp.mechanisms import NoPrivacy
     from labeldp.training.fixmatch import FixMatchTrainer
-    from labeldp.machine import Machine
 
     seed = lesson.recipe.seed * 100_003 + lesson.number
     torch.manual_seed(seed)

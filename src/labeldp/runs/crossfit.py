@@ -12,9 +12,9 @@ import numpy as np
 from labeldp.errors import InputError
 from labeldp.files.predictions import write_predictions
 from labeldp.files.run import RunFolder
+from labeldp.machine import ALONE, World
 from labeldp.mechanisms import judging_rows
 from labeldp.runs.job import Job
-from labeldp.machine import ALONE, World
 from labeldp.runs.judging import Judged, keep_curves
 from labeldp.runs.run import Progress, PublicTest, finished_before, open_run, train
 

@@ -28,6 +28,7 @@ from labeldp.files.atomic import look_up, place_file
 from labeldp.files.run import RunFolder, write_json
 from labeldp.files.schema import decode
 from labeldp.files.summary import StatedSelection
+from labeldp.machine import Machine, explained_memory
 from labeldp.mechanisms.base import Observations
 from labeldp.mechanisms.repeats import Repeats
 from labeldp.mechanisms.selected import Predict, Selected
@@ -37,10 +38,9 @@ from labeldp.release.make import Made, make_release
 from labeldp.release.order import Draw, Observe, Order
 from labeldp.release.release import certificate_json
 from labeldp.release.source import Source
-from labeldp.selection.candidates import Candidate, at_fault
 from labeldp.runs.job import Job, Rows, holding_out
-from labeldp.machine import Machine, explained_memory
 from labeldp.runs.run import fitted, train
+from labeldp.selection.candidates import Candidate, at_fault
 from labeldp.training.trainer import Steps
 
 _REHEARSED = 512  # rows

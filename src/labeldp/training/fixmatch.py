@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.errors import InputError
-from labeldp.training.augment import mixed, noisy
 from labeldp.machine import ALONE, World
+from labeldp.training.augment import mixed, noisy
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Evidence, Steps, Trainer, _check_logits
 

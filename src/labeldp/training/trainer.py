@@ -17,9 +17,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
+from labeldp.machine import ALONE, World, encode
 from labeldp.training.augment import cutout, flip, randaugment, shift
 from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
-from labeldp.machine import ALONE, World, encode
 from labeldp.training.recipe import Recipe
 
 Evidence = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32]]
