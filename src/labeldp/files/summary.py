@@ -145,7 +145,7 @@ class StatedMetric:
     """A metric from released labels, with its limits. No value: the rows were too few to tell."""
 
     value: float | None
-    interval_95: Ends
+    interval_95: tuple[float | None, float | None]
     rows: int
     standard_error: float | None = None
     rows_needed: int | None = None

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from labeldp.errors import InputError, NoJudgeError
 from labeldp.evaluation.accuracy import AccuracyEstimate, estimate_accuracy
 from labeldp.evaluation.confusion import Confusion, estimate_class_shares, estimate_confusion
-from labeldp.evaluation.metrics import METRICS, Curves, MetricEstimate, estimate_curves, estimate_metric
+from labeldp.evaluation.curves import Curves, estimate_curves
+from labeldp.evaluation.metrics import METRICS, MetricEstimate, estimate_metric
 from labeldp.files.run import RunFolder, write_json
 from labeldp.mechanisms import judging_rows
 from labeldp.release import Release
 
-MOST_CLASSES = 200  # of a confusion matrix, or of curves class by class
+MOST_CLASSES = 200  # of a confusion matrix
 _FOR_CHOOSING = "log_likelihood"
 _AT_THRESHOLD = ("precision", "recall")
 
@@ -61,7 +62,7 @@ class Judged:
         except NoJudgeError:
             likelihood = estimate_metric(_FOR_CHOOSING, mechanism, observations, probabilities)
             return cls(metrics={_FOR_CHOOSING: likelihood})
-        few = mechanism.num_classes <= MOST_CLASSES
+        few, one = mechanism.num_classes <= MOST_CLASSES, mechanism.num_classes == 2 or wanted.positive is not None
         about: dict[str, Any] = {"positive": wanted.positive, "canary_share": canary_share}
         metrics = {
             name: estimate_metric(
@@ -75,7 +76,7 @@ class Judged:
             accuracy.without_canaries(canary_share, mechanism.num_classes),
             metrics,
             estimate_confusion(mechanism, observations, guesses).without_canaries(canary_share) if few else None,
-            estimate_curves(mechanism, observations, probabilities, **about) if few else None,
+            estimate_curves(mechanism, observations, probabilities, **about) if one else None,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 
 from labeldp import models
 from labeldp.errors import InputError
-from labeldp.evaluation.metrics import compare, log_likelihoods
+from labeldp.evaluation.proper import compare, log_likelihoods
 from labeldp.files.run import RunFolder
 from labeldp.files.schema import SchemaError, decode
 from labeldp.files.summary import Config
