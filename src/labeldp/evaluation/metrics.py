@@ -48,11 +48,7 @@ class MetricEstimate:
     by_class: tuple[MetricEstimate, ...] = ()  # one class against the rest; the value above is their mean
 
     def __str__(self) -> str:
-        if self.value is None:
-            would = f"; about {self.rows_needed:,} would do" if self.rows_needed is not None else ""
-            return f"cannot be told from {self.rows:,} rows{would}"
-        low, high = math.floor(1e3 * self.interval_95[0] + 1e-6) / 1e3, math.ceil(1e3 * self.interval_95[1] - 1e-6) / 1e3
-        return f"{self.value:.3f} (95%: {low:.3f} to {high:.3f})"
+        return metric_text(self.value, self.interval_95, self.rows, self.rows_needed)
 
     def to_json(self) -> dict[str, Any]:
         """Finite numbers, or None."""
@@ -65,6 +61,18 @@ class MetricEstimate:
             "rows_needed": self.rows_needed,
         }
         return made | ({"by_class": [one.to_json() for one in self.by_class]} if self.by_class else {})
+
+
+def metric_text(
+    value: float | None, interval: Sequence[float | None], rows: int, rows_needed: int | None = None
+) -> str:
+    """For people, in one line. Ends are rounded outwards; one that is None is infinite."""
+    if value is None:
+        would = f"; about {rows_needed:,} would do" if rows_needed is not None else ""
+        return f"cannot be told from {rows:,} rows{would}"
+    low = "-∞" if interval[0] is None else f"{math.floor(1e3 * interval[0] + 1e-6) / 1e3:.3f}"
+    high = "∞" if interval[1] is None else f"{math.ceil(1e3 * interval[1] - 1e-6) / 1e3:.3f}"
+    return f"{value:.3f} (95%: {low} to {high})"
 
 
 def estimate_metric(
@@ -211,10 +219,6 @@ class _Rows:
                 return MetricEstimate(name, None, None, (0.0, float(len(w))), len(w)), 0 * w
             return _of_ratio(name, ratio, ratio.value, scale), w * (called - recall)
         scores = self.probabilities[:, number]
-        if scores.min() == scores.max():
-            raise InputError(
-                f"every row has the same probability of class number {number}: there is no ranking to judge. Is this a trained model's output?"
-            )
         ranked = Ranked.by(scores)
         ranking = (auc_ranking if name == "roc_auc" else precision_ranking)(ranked, w, noise)
         value = ranking.ratio.value if name == "roc_auc" else average_precision(ranked, w)

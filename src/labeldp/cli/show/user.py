@@ -10,7 +10,7 @@ from labeldp.cli.output import guarantee_text, print_facts, print_table
 from labeldp.wording import upward
 
 # What people call them; the others are for choosing.
-METRIC_WORDS = {"roc_auc": "ROC AUC", "average_precision": "avg precision", "log_loss": "log loss", "brier": "Brier score"}
+METRIC_WORDS = {"roc_auc": "ROC AUC", "average_precision": "avg. prec.", "log_loss": "log loss", "brier": "Brier score"}
 
 if TYPE_CHECKING:
     from labeldp.commands import EvaluateOptions, FeaturesOptions, InspectOptions, PredictOptions, ReportOptions
@@ -95,6 +95,7 @@ def _of(summary: dict[str, Any]) -> str:
 def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
     """What the run proves, and how good its model is."""
     from labeldp.evaluation.accuracy import summary_text, test_text
+    from labeldp.evaluation.metrics import metric_text
 
     certificate = summary["certificate"]
     facts = [
@@ -111,7 +112,9 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
             how = f"cross-fitted (by models trained on {summary['estimate_of_models_trained_on']:.0%} of the rows)"
         facts.append(("accuracy", f"{summary_text(summary)}, from {summary['rows_judged']:,} {how} released labels"))
     facts += [
-        (METRIC_WORDS[name], metric_text(one)) for name, one in summary.get("metrics", {}).items() if name in METRIC_WORDS
+        (METRIC_WORDS[name], metric_text(one["value"], one["interval_95"], one["rows"], one["rows_needed"]))
+        for name, one in summary.get("metrics", {}).items()
+        if name in METRIC_WORDS
     ]
     if summary.get("commonest_class_estimated") is not None and summary["accuracy_estimated"] is not None:
         facts.append(
