@@ -4,7 +4,7 @@ config.json           the recipe and where everything came from
 metrics.jsonl         one line an epoch
 model.safetensors     the last finished epoch
 selected.safetensors  the chosen epoch, where one was chosen
-model.json            instead of both: boosted trees, or the linear model of its exact solver
+model.fitted          instead of both: boosted trees, or the linear model of its exact solver
 trained.parquet       the ids that were trained on; `evaluate` refuses them
 summary.json          the certificate beside the accuracy
 confusion.json        what each class is taken for, by the released labels of held-out rows
@@ -41,7 +41,7 @@ _LARGEST = 1 << 26  # bytes: no JSON file of ours is larger
 # What any command writes into a run directory, or into one below it; there may be files of the user's beside it.
 _WRITTEN = (
     "config.json", "starts.json", "metrics.jsonl", "*.safetensors", "trained.parquet", "summary*.json", "confusion.json", "curves.json",
-    "model.json", ".lock",
+    "model.fitted", ".lock",
     "released.parquet", "selection.json",
     "answers.parquet", "held-out.parquet", "data-dependent.json", "probabilities.npy",
     "features.npy", "test.npy", "neighbours.npz", "contrastive.checkpoint",
@@ -110,7 +110,7 @@ class RunFolder:
     @property
     def fitted(self) -> Path:
         """A model that is no network: trees, or the linear model of its exact solver."""
-        return self.path / "model.json"
+        return self.path / "model.fitted"
 
     @property
     def final(self) -> Path:
