@@ -56,7 +56,9 @@ def test_the_warning_points_at_the_line_that_is_wrong():
     assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize(("rows", "classes"), [(10, 10), (12, 10), (40, 10), (64, 2), (1000, 100), (300, 1000), (50_000, 10)])
+@pytest.mark.parametrize(
+    ("rows", "classes"), [(10, 10), (12, 10), (40, 10), (64, 2), (1000, 100), (300, 1000), (50_000, 10)]
+)
 def test_rows_are_not(rows, classes, random):
     """Warnings are errors here. Batches without repeats never warn; with repeats, at random, one in 2^30 might."""
     release = made(rows, classes)
@@ -83,7 +85,14 @@ def test_whoever_knows_says_so(random):
         plain = release.evidence(again)
     rows = release.rows(again)
     np.testing.assert_array_equal(release.evidence(rows), plain)
-    for kept in (rows[:50], rows[random.permutation(100)], rows[rows > 0], pickle.loads(pickle.dumps(rows)), rows.copy(), rows[::-1]):
+    for kept in (
+        rows[:50],
+        rows[random.permutation(100)],
+        rows[rows > 0],
+        pickle.loads(pickle.dumps(rows)),
+        rows.copy(),
+        rows[::-1],
+    ):
         assert type(kept) is Rows
         release.evidence(kept)
     np.testing.assert_array_equal(release.rows(np.arange(1000) % 2 == 0), np.arange(0, 1000, 2))

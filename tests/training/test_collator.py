@@ -75,7 +75,9 @@ def test_dicts_with_names_and_a_collator_of_their_own():
 
 def test_worker_processes():
     data = TensorDataset(X, torch.from_numpy(ROWS))
-    loader = DataLoader(data, batch_size=6, collate_fn=EvidenceCollator(RELEASE), num_workers=1, multiprocessing_context="spawn")
+    loader = DataLoader(
+        data, batch_size=6, collate_fn=EvidenceCollator(RELEASE), num_workers=1, multiprocessing_context="spawn"
+    )
     told(torch.cat([evidence for _, evidence in loader]))
 
 

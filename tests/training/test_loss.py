@@ -86,7 +86,9 @@ def test_shapes_must_agree():
         PosteriorLoss()(torch.zeros(4, 10), torch.zeros(4, 9))
 
 
-@pytest.mark.parametrize("evidence", [torch.zeros(4), torch.zeros(4, dtype=torch.int64), torch.eye(4, dtype=torch.int64)])
+@pytest.mark.parametrize(
+    "evidence", [torch.zeros(4), torch.zeros(4, dtype=torch.int64), torch.eye(4, dtype=torch.int64)]
+)
 def test_labels_in_place_of_evidence(evidence):
     """A row of labels, as CrossEntropyLoss and BCEWithLogitsLoss take them, or one-hot ones."""
     for logits in (torch.zeros(4, 4), torch.zeros(4), torch.zeros(4, 1)):
@@ -162,9 +164,9 @@ def test_one_logit_does_not_tell_ten_classes_apart(shape):
 
 def test_priors_of_another_kind():
     evidence = torch.zeros(4, 2)
-    for logits, prior in ((torch.zeros(4), torch.zeros(2)), (torch.zeros(4, 1), torch.zeros(4, 2)), (torch.zeros(4, 2), torch.zeros(4, 1))):  # fmt: skip
+    for logits, prior in (((4,), (2,)), ((4, 1), (4, 2)), ((4, 2), (4, 1))):
         with pytest.raises(ValueError, match="another kind"):
-            PosteriorLoss()(logits, evidence, prior_logits=prior)
+            PosteriorLoss()(torch.zeros(logits), evidence, prior_logits=torch.zeros(prior))
 
 
 # ── weights ──

@@ -273,7 +273,9 @@ class Release(Description):
         if rows.ndim == 2 and rows.shape[1] == 2 and rows.dtype.kind in "iu" and (rows[:, 0] == self._tag()).all():
             rows, sure = rows[:, 1], True  # a target
         if rows.dtype.kind == "f" and rows.size:
-            raise InputError("rows are whole numbers, positions in the release; these are not. Are they labels? " + _HOW)
+            raise InputError(
+                "rows are whole numbers, positions in the release; these are not. Are they labels? " + _HOW
+            )
         if rows.size == 0 and rows.dtype != bool:
             rows = rows.astype(np.int64)
         if rows.ndim > 1 or rows.dtype.kind not in "iub" or (rows.dtype == bool and rows.shape != (len(self),)):
