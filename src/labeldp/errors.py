@@ -61,6 +61,10 @@ class RepeatedReleaseWarning(UserWarning):
     """The same request was made before: what is returned is the release of that time."""
 
 
+class LabelsAsRowsWarning(UserWarning):
+    """What was given as positions in a release looks like class labels: whatever is trained on that is trained on other rows' noise."""
+
+
 class WorkerError(LabelDPError):
     """A worker process died. What others finished is kept, and nothing was charged for what is not."""
 

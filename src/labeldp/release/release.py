@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.errors import InputError
+from labeldp.errors import InputError, LabelsAsRowsWarning
 from labeldp.files.atomic import place_file
 from labeldp.files.ids import AS_WRITTEN, comparable, find
 from labeldp.mechanisms import Guarantee, Mechanism, NoPrivacy
@@ -21,6 +23,14 @@ from labeldp.release.prior import GIVEN, PriorOrigin, with_origins
 if TYPE_CHECKING:
     from labeldp.evaluation.accuracy import AccuracyEstimate
 
+
+# Rows that look like labels. Of a release of n rows in C classes, m rows that are drawn at random, with or without replacement, are all
+# below C with probability (C/n)^m at most: beyond so many bits that is no accident (one call in 10⁹). Nor do rows of a batch repeat,
+# unless drawn with replacement; labels do, surely if m > C, and with probability 1 − Π_{i<m}(1 − i/C) at least.
+_ACCIDENT = 30
+_HANDFUL = 8
+_LOOKED_AT = 4096
+_HOW = "Rows come from release.positions(ids) or release.target()."
 
 NO_FILE_SHOWS = "that its owner ran this mechanism, and how the noise was drawn: no file can show it"
 
@@ -132,10 +142,22 @@ class Description:
         return f"{type(self).__name__}({self.data_set!r}, {len(self):,} rows, {self.mechanism.name}, {promise})"
 
 
+class Rows(np.ndarray[Any, np.dtype[np.int64]]):
+    """Positions in a release, known to be that and not labels: what `positions` and `rows` return.
+
+    An array like any other. Parts of it, in any order, are rows too; what is computed from it is plain numbers.
+    """
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        plain = np.asarray(array)
+        return plain if plain.ndim else plain[()]
+
+
 class Release(Description):
     """A released data set, in memory as compactly as it is in its file.
 
-    `rows` arguments are positions in the release (0 … len − 1), whatever the ids are.
+    `rows` arguments are positions in the release (0 … len − 1), whatever the ids are; or (a part of) what `target` returns. Labels in
+    their place look like positions too: what looks like labels is warned of, unless it comes from `positions`, `rows` or `target`.
     """
 
     def __init__(
@@ -200,7 +222,10 @@ class Release(Description):
         return comparable(self.ids if self._ids is None else self._ids, self.id_form)
 
     def evidence(self, rows: Any = slice(None)) -> npt.NDArray[np.float32]:
-        """log p(observation | true label = c) + const for these positions: one row each, one column a class."""
+        """log p(observation | true label = c) + const for these positions: one row each, one column a class.
+
+        Positions, never labels: these are warned of where they show.
+        """
         if isinstance(rows, slice):
             return self.mechanism.evidence(self.observations[rows])
         return self._evidence_of(self._checked(rows))
@@ -238,17 +263,47 @@ class Release(Description):
         evidence = self.mechanism.evidence(self.observations[rows if rows.ndim else rows[None]])
         return evidence if rows.ndim else evidence[0]
 
-    def _checked(self, given: Any) -> npt.NDArray[Any]:
+    def rows(self, rows: Any) -> Rows:
+        """These whole numbers *are* positions in the release: said once, nothing looks whether they might be labels."""
+        chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else self._checked(rows, sure=True)
+        return (np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)).view(Rows)
+
+    def _checked(self, given: Any, *, sure: bool = False) -> npt.NDArray[Any]:
         rows = _plain(given)
+        if rows.ndim == 2 and rows.shape[1] == 2 and rows.dtype.kind in "iu" and (rows[:, 0] == self._tag()).all():
+            rows, sure = rows[:, 1], True  # a target
+        if rows.dtype.kind == "f" and rows.size:
+            raise InputError(
+                "rows are whole numbers, positions in the release; these are not. Are they labels? " + _HOW
+            )
         if rows.size == 0 and rows.dtype != bool:
             rows = rows.astype(np.int64)
         if rows.ndim > 1 or rows.dtype.kind not in "iub" or (rows.dtype == bool and rows.shape != (len(self),)):
-            raise InputError("rows are a list of positions, a slice, or a mask of one truth value a row.")
-        if rows.dtype != bool and rows.size and not (rows.min() >= 0 and rows.max() < len(self)):
-            raise InputError(f"rows are positions from 0 to {len(self) - 1} in the release.")
+            raise InputError(
+                "rows are a list of positions, a slice, a mask of one truth value a row, or of this release's own target()."
+            )
+        if rows.dtype != bool and rows.size:
+            highest = int(rows.max())
+            if not (rows.min() >= 0 and highest < len(self)):
+                raise InputError(f"rows are positions from 0 to {len(self) - 1} in the release.")
+            if not sure and not isinstance(given, Rows) and self._like_labels(rows, highest):
+                warnings.warn(
+                    f"these look like class labels, not like positions in the release: {rows.size:,} numbers, all below "
+                    f"{self.mechanism.num_classes}, some more than once. Taken as positions they name the release's first rows, whoever "
+                    f"those are. {_HOW} If they are positions all the same: release.rows(…) says so.",
+                    LabelsAsRowsWarning,
+                    stacklevel=3,
+                )
         return rows
 
-    def positions(self, ids: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    def _like_labels(self, rows: npt.NDArray[Any], highest: int) -> bool:
+        classes = self.mechanism.num_classes
+        if highest >= classes or rows.size < _HANDFUL or rows.size * math.log2(len(self) / classes) < _ACCIDENT:
+            return False
+        part = rows[:_LOOKED_AT]
+        return len(np.unique(part)) < len(part)
+
+    def positions(self, ids: Sequence[Any] | npt.NDArray[Any]) -> Rows:
         """Where these ids are in the release; for joining features by id, whatever the order of either."""
         # A row may be wanted twice.
         wanted = comparable(ids, self.id_form).dictionary_encode()
@@ -258,22 +313,23 @@ class Release(Description):
             raise InputError(
                 f"{(found < 0).sum():,} of these ids are not in the release, the first at {np.argmax(found < 0)}."
             )
-        return found
+        return found.view(Rows)
 
     def target(
         self, rows: Any = slice(None), *, ids: Sequence[Any] | npt.NDArray[Any] | None = None
     ) -> npt.NDArray[np.int64]:
         """What stands for y in scikit-learn: [which release, which row] for these positions, or these ids. It holds no label.
 
-        With two columns it is sliced like any array, and scikit-learn splits it by KFold, looking at nothing.
+        With two columns it is sliced like any array, and scikit-learn splits it by KFold, looking at nothing. `evidence` takes (a batch of)
+        it for rows, also as a tensor, and refuses that of another release.
         """
         if ids is not None:
             rows = self.positions(ids)
         chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else self._checked(rows)
         positions = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64).reshape(-1)
-        return np.stack((np.full(len(positions), self._tag()), positions), axis=1)
+        return np.stack((np.full(len(positions), self._tag()), np.asarray(positions)), axis=1)
 
-    def positions_of(self, target: Any, otherwise: str) -> npt.NDArray[np.int64]:
+    def positions_of(self, target: Any, otherwise: str) -> Rows:
         """The positions that a (slice of a) target names; raises, saying `otherwise`, if it is none."""
         table = _plain(target)
         if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
@@ -282,7 +338,7 @@ class Release(Description):
             raise InputError(
                 "y is the target of another release than this classifier's, or not a release target at all."
             )
-        return self._checked(table[:, 1]).astype(np.int64)
+        return self.rows(table[:, 1])
 
     def _tag(self) -> int:
         """The release, as a number: 60 bits of its checksum."""
