@@ -22,6 +22,7 @@ from labeldp.release.prior import GIVEN, PriorOrigin, with_origins
 
 if TYPE_CHECKING:
     from labeldp.evaluation.accuracy import AccuracyEstimate
+    from labeldp.release.scorer import Scorer
 
 
 # Rows that look like labels. Of a release of n rows in C classes, m rows that are drawn at random, with or without replacement, are all
@@ -32,6 +33,11 @@ _HANDFUL = 8
 _LOOKED_AT = 4096
 _HOW = "Rows come from release.positions(ids) or release.target()."
 
+NO_TARGET = "y holds labels, or something else that is no release target: it is release.target(), which holds no label."
+ENCODED = (
+    "y was a release's target, and its columns were numbered anew on the way, as cross_val_predict does for predict_proba: what is left "
+    "are ranks, which name no rows. Give the rows beside X: cross_val_predict(clf, X, params={\"rows\": rows}, method=\"predict_proba\")."
+)
 NO_FILE_SHOWS = "that its owner ran this mechanism, and how the noise was drawn: no file can show it"
 
 
@@ -329,11 +335,30 @@ class Release(Description):
         positions = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64).reshape(-1)
         return np.stack((np.full(len(positions), self._tag()), np.asarray(positions)), axis=1)
 
+    def scorer(self, name: str = "log_likelihood", *, positive: int | None = None) -> Scorer:
+        """For scikit-learn's `scoring`: log_likelihood (the one to choose by), roc_auc, average_precision, log_loss, brier, accuracy.
+
+        `positive` is the class number that counts as positive, for ranking metrics; of two classes the second by default.
+        """
+        from labeldp.release.scorer import Scorer
+
+        return Scorer(self, name, positive)
+
+    def positions_in(self, target: Any = None, rows: Any = None, otherwise: str = NO_TARGET) -> Rows:
+        """The positions that a target or else `rows` name; all, in order, without either."""
+        if target is not None and rows is not None:
+            raise InputError("y is the target and `rows` are positions: give one of the two.")
+        if target is not None:
+            return self.positions_of(target, otherwise)
+        return self.rows(slice(None) if rows is None else rows)
+
     def positions_of(self, target: Any, otherwise: str) -> Rows:
         """The positions that a (slice of a) target names; raises, saying `otherwise`, if it is none."""
         table = _plain(target)
         if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
             raise InputError(otherwise)
+        if len(table) and not table[:, 0].any():  # scikit-learn numbers the values of each column anew: ranks, not rows
+            raise InputError(ENCODED)
         if (table[:, 0] != self._tag()).any():
             raise InputError(
                 "y is the target of another release than this classifier's, or not a release target at all."
