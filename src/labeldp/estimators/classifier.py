@@ -352,7 +352,13 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _plane(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         if not hasattr(self, "linear_"):
             raise AttributeError("only the linear model has coefficients, once it is fitted.")
-        weights, bias = self.linear_.plane()
+        found = self.linear_
+        weights, bias = found.weights, found.bias
+        if found.calibration is not None:
+            weights, bias = found.calibration.slope * weights, found.calibration(bias)
+        if found.mean is not None and found.scale is not None:
+            weights = found.scale[:, None] * weights
+            bias = bias - found.mean @ weights
         if len(bias) == 2:
             weights, bias = weights[:, 1:] - weights[:, :1], bias[1:] - bias[:1]
         return weights.T, bias
