@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.evaluation.indicators import Indicators
+from labeldp.evaluation.indicators import Indicators, Probabilities, check_class, check_probabilities
 from labeldp.evaluation.inversion import Ratio
 from labeldp.evaluation.limits import accuracy_limits
-from labeldp.evaluation.metrics import Probabilities, check_probabilities
 from labeldp.evaluation.ranking import recall_ratio
 from labeldp.mechanisms import Mechanism
 
@@ -74,11 +73,9 @@ def estimate_curves(
 ) -> Curves:
     """The curves of one class, judged by observations of rows that the model was not trained on. Of more than two classes, say which."""
     p = check_probabilities(mechanism, observations, probabilities)
-    if positive is None and mechanism.num_classes > 2:
+    positive = check_class(positive, mechanism.num_classes)
+    if positive is None:
         raise InputError("curves are of one class against the rest: say which one is `positive`.")
-    positive = 1 if positive is None else int(positive)
-    if not 0 <= positive < mechanism.num_classes:
-        raise InputError(f"`positive` is a class number, 0 to {mechanism.num_classes - 1}.")
     indicators = Indicators.of(mechanism, observations, canary_share)
     scores = p[:, positive]
     levels = indicators.levels(positive)

@@ -17,22 +17,32 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import estimate_accuracy
-from labeldp.evaluation.indicators import Indicators
+from labeldp.evaluation.curves import Curves, estimate_curves
+from labeldp.evaluation.indicators import Indicators, Probabilities, check_class, check_probabilities
 from labeldp.evaluation.inversion import Ratio, mean_limits, mean_ratio
 from labeldp.evaluation.limits import accuracy_limits
-from labeldp.evaluation.proper import proper_ratio, released_likelihoods
+from labeldp.evaluation.proper import compare, log_likelihoods, proper_ratio, released_likelihoods
 from labeldp.evaluation.ranking import Ranked, auc_ranking, average_precision, precision_ranking, recall_ratio
 from labeldp.mechanisms import Mechanism
+
+__all__ = [
+    "METRICS",
+    "Curves",
+    "MetricEstimate",
+    "compare",
+    "estimate_curves",
+    "estimate_metric",
+    "estimate_metrics",
+    "log_likelihoods",
+]
 
 METRICS: tuple[str, ...] = ("roc_auc", "average_precision", "log_loss", "brier", "log_likelihood")
 AT_A_THRESHOLD: tuple[str, ...] = ("precision", "recall", "lift")
 TOP_SHARE = 0.1  # lift is of the tenth of rows that scores highest, if no threshold is given
 WORTH_SAYING = 0.1  # rows are enough if the standard error of a number from 0 to 1 is about this
-_SUM_TOLERANCE = 1e-3
 _MOST_NUMBERS = 4_000_000  # that correlations are taken from
 
 Floats = npt.NDArray[np.float64]
-Probabilities = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -103,32 +113,6 @@ def estimate_metrics(
     return {name: rows.estimate(name) for name in names}
 
 
-def check_probabilities(
-    mechanism: Mechanism, observations: npt.NDArray[Any], probabilities: npt.ArrayLike
-) -> Probabilities:
-    """One row of probabilities for each row of observations, or a sentence that says what is wrong."""
-    p = np.asarray(probabilities)
-    if p.dtype.kind != "f" or p.ndim != 2 or p.shape[1] != mechanism.num_classes:
-        raise InputError(
-            f"probabilities are a table of decimal numbers, one row a row and {mechanism.num_classes} columns, one a class; got shape "
-            f"{p.shape} of {p.dtype}."
-        )
-    if len(p) != len(observations):
-        raise InputError(f"there are {len(p):,} rows of probabilities for {len(observations):,} rows.")
-    if len(p) < 2:
-        raise InputError("a metric needs at least two held-out rows.")
-    sums = p.sum(axis=1, dtype=np.float64)
-    wrong = ~(np.abs(sums - 1) <= _SUM_TOLERANCE)  # not finite ones, too
-    wrong |= p.min(axis=1) < 0
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InputError(
-            f"row {row:,} is not probabilities: they are from 0 to 1 and add up to 1; these add up to {sums[row]:g}. (Logits become "
-            "probabilities by a softmax.)"
-        )
-    return p
-
-
 @dataclass(frozen=True)
 class _Rows:
     """What is asked about: rows that judge, and what a model says of them."""
@@ -149,14 +133,9 @@ class _Rows:
         canary_share: float,
     ) -> _Rows:
         p = check_probabilities(mechanism, observations, probabilities)
-        classes = mechanism.num_classes
-        if positive is not None and not (isinstance(positive, (int, np.integer)) and 0 <= positive < classes):
-            raise InputError(f"`positive` is a class number, 0 to {classes - 1}.")
         if not 0 <= canary_share < 1:
             raise InputError(f"the share of canaries is from 0 to below 1; got {canary_share:g}.")
-        if positive is None and classes == 2:
-            positive = 1
-        return cls(mechanism, observations, p, None if positive is None else int(positive), canary_share)
+        return cls(mechanism, observations, p, check_class(positive, mechanism.num_classes), canary_share)
 
     def estimate(self, name: str, threshold: float | None = None) -> MetricEstimate:
         if threshold is not None and name not in AT_A_THRESHOLD:
