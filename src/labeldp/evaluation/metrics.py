@@ -22,7 +22,14 @@ from labeldp.evaluation.indicators import Indicators, Probabilities, check_class
 from labeldp.evaluation.inversion import Ratio, mean_limits, mean_ratio
 from labeldp.evaluation.limits import accuracy_limits
 from labeldp.evaluation.proper import compare, log_likelihoods, proper_ratio, released_likelihoods
-from labeldp.evaluation.ranking import Ranked, auc_ranking, average_precision, precision_ranking, recall_ratio
+from labeldp.evaluation.ranking import (
+    Ranked,
+    auc_ranking,
+    average_precision,
+    largest_lift,
+    precision_ranking,
+    recall_ratio,
+)
 from labeldp.mechanisms import Mechanism
 
 __all__ = [
@@ -61,7 +68,10 @@ class MetricEstimate:
         if self.value is None:
             would = f"; about {self.rows_needed:,} would do" if self.rows_needed is not None else ""
             return f"cannot be told from {self.rows:,} rows{would}"
-        low, high = math.floor(1e3 * self.interval_95[0] + 1e-6) / 1e3, math.ceil(1e3 * self.interval_95[1] - 1e-6) / 1e3
+        low, high = (
+            math.floor(1e3 * self.interval_95[0] + 1e-6) / 1e3,
+            math.ceil(1e3 * self.interval_95[1] - 1e-6) / 1e3,
+        )
         return f"{self.value:.3f} (95%: {low:.3f} to {high:.3f})"
 
     def to_json(self) -> dict[str, Any]:
@@ -153,7 +163,9 @@ class _Rows:
             knows_nothing = math.log(classes) if name == "log_loss" else 0.25 if classes == 2 else 1 - 1 / classes
             return _of_mean(name, proper_ratio(name, indicators, self.probabilities), knows_nothing)
         if name not in (*METRICS, *AT_A_THRESHOLD):
-            raise InputError(f"unknown metric {name!r}; choose one of {', '.join((*METRICS, 'accuracy', *AT_A_THRESHOLD))}.")
+            raise InputError(
+                f"unknown metric {name!r}; choose one of {', '.join((*METRICS, 'accuracy', *AT_A_THRESHOLD))}."
+            )
         if self.positive is not None:
             return self._of_class(name, indicators, self.positive, threshold)[0]
         each = [self._of_class(name, indicators, c, threshold) for c in range(self.mechanism.num_classes)]
@@ -182,17 +194,21 @@ class _Rows:
         if name in AT_A_THRESHOLD:
             called = self._called(number, threshold, name)
             if name == "precision":
-                return _precision(indicators, number, called), np.where(called, w - w[called].mean(), 0.0) if called.any() else 0 * w
+                return _precision(indicators, number, called), np.where(
+                    called, w - w[called].mean(), 0.0
+                ) if called.any() else 0 * w
             ratio = recall_ratio(called, w, noise, drawn=name == "lift")
-            scale = float(called.mean()) if name == "lift" else 1.0
-            recall = ratio.top / ratio.bottom if ratio.bottom > 0 else 0.0
-            if scale == 0:
-                return MetricEstimate(name, None, None, (0.0, float(len(w))), len(w)), 0 * w
-            return _of_ratio(name, ratio, ratio.value, scale), w * (called - recall)
+            parts = w * (called - (ratio.value or 0.0))
+            if name == "recall":
+                return _of_ratio(name, ratio, ratio.value), parts
+            share = float(called.mean())
+            if share == 0:
+                return MetricEstimate(name, None, None, (0.0, math.inf), len(w)), parts
+            return _of_ratio(name, ratio, ratio.value, share, share * largest_lift(share, len(w))), parts
         scores = self.probabilities[:, number]
         if scores.min() == scores.max():
             raise InputError(
-                f"every row has the same probability of class number {number}: there is no ranking to judge. Is this a trained model's output?"
+                f"every row has the same probability of class number {number}: no ranking to judge. Is this a trained model's output?"
             )
         ranked = Ranked.by(scores)
         ranking = (auc_ranking if name == "roc_auc" else precision_ranking)(ranked, w, noise)
@@ -200,12 +216,12 @@ class _Rows:
         return _of_ratio(name, ranking.ratio, value), ranking.parts()
 
 
-def _of_ratio(name: str, ratio: Ratio, value: float | None, scale: float = 1.0) -> MetricEstimate:
-    """From a ratio between 0 and 1; divided by `scale`."""
-    low, high = ratio.limits()
-    if value is None or (low <= 0 and high >= 1):
-        return MetricEstimate(name, None, None, (0.0, 1.0 / scale), ratio.rows, _rows_for(ratio))
-    value = min(1.0, max(0.0, value))
+def _of_ratio(name: str, ratio: Ratio, value: float | None, scale: float = 1.0, most: float = 1.0) -> MetricEstimate:
+    """From a ratio between 0 and `most`; divided by `scale`."""
+    low, high = ratio.limits(0.0, most)
+    if value is None or (low <= 0 and high >= most):
+        return MetricEstimate(name, None, None, (0.0, most / scale), ratio.rows, _rows_for(ratio))
+    value = min(most, max(0.0, value))
     error = ratio.standard_error(value)
     low, high = min(low, value), max(high, value)
     return MetricEstimate(
@@ -250,11 +266,15 @@ def _precision(indicators: Indicators, number: int, called: npt.NDArray[np.bool_
 
 
 def _macro(name: str, each: list[MetricEstimate], parts: list[Floats]) -> MetricEstimate:
-    """The mean over classes. Its limits are as far from it as d·R·d says, with d the classes' own distances and R how their errors correlate
+    """The mean over classes. Its limits are √(d·R·d)/C from it, with d the classes' own distances and R how their errors correlate
     (Zou and Donner's method of variance estimates recovery, which keeps limits that are not symmetric)."""
     rows = each[0].rows
     low, high = (np.array([one.interval_95[end] for one in each]) for end in (0, 1))
-    value = np.array([(a + b) / 2 if one.value is None else one.value for one, a, b in zip(each, low, high, strict=True)])
+    if not np.isfinite(high).all():
+        return MetricEstimate(name, None, None, (0.0, math.inf), rows, by_class=tuple(each))
+    value = np.array(
+        [(a + b) / 2 if one.value is None else one.value for one, a, b in zip(each, low, high, strict=True)]
+    )
     errors = np.array([one.standard_error or 0.0 for one in each])
     thin = np.stack([part[:: 1 + rows * len(each) // _MOST_NUMBERS] for part in parts])
     thin -= thin.mean(axis=1, keepdims=True)
@@ -276,7 +296,7 @@ def _macro(name: str, each: list[MetricEstimate], parts: list[Floats]) -> Metric
 
 def _round_up(rows: float) -> int:
     """To two digits."""
-    unit = 10 ** max(0, math.floor(math.log10(rows)) - 1)
+    unit = int(10 ** max(0, math.floor(math.log10(rows)) - 1))
     return math.ceil(rows / unit) * unit
 
 
