@@ -19,7 +19,7 @@ from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import estimate_accuracy
 from labeldp.evaluation.curves import Curves, estimate_curves
 from labeldp.evaluation.indicators import Indicators, Probabilities, check_class, check_probabilities
-from labeldp.evaluation.inversion import Ratio, mean_limits, mean_ratio
+from labeldp.evaluation.inversion import Ratio, Z, mean_limits, mean_ratio
 from labeldp.evaluation.limits import accuracy_limits
 from labeldp.evaluation.proper import compare, log_likelihoods, proper_ratio, released_likelihoods
 from labeldp.evaluation.ranking import (
@@ -204,6 +204,7 @@ class _Rows:
             share = float(called.mean())
             if share == 0:
                 return MetricEstimate(name, None, None, (0.0, math.inf), len(w)), parts
+            parts = parts - ratio.bottom * (ratio.value or 0.0) * (called / share - 1)
             return _of_ratio(name, ratio, ratio.value, share, share * largest_lift(share, len(w))), parts
         scores = self.probabilities[:, number]
         if scores.min() == scores.max():
@@ -270,11 +271,12 @@ def _macro(name: str, each: list[MetricEstimate], parts: list[Floats]) -> Metric
     (Zou and Donner's method of variance estimates recovery, which keeps limits that are not symmetric)."""
     rows = each[0].rows
     low, high = (np.array([one.interval_95[end] for one in each]) for end in (0, 1))
-    if not np.isfinite(high).all():
-        return MetricEstimate(name, None, None, (0.0, math.inf), rows, by_class=tuple(each))
-    value = np.array(
-        [(a + b) / 2 if one.value is None else one.value for one, a, b in zip(each, low, high, strict=True)]
-    )
+    untold = [one for one in each if one.value is None]
+    if untold:  # of those nothing is known but their range, so the mean's limits are the mean limits
+        needed = [one.rows_needed for one in untold if one.rows_needed is not None]
+        ends = float(low.mean()), float(high.mean())
+        return MetricEstimate(name, None, None, ends, rows, max(needed) if needed else None, tuple(each))
+    value = np.array([one.value for one in each])
     errors = np.array([one.standard_error or 0.0 for one in each])
     thin = np.stack([part[:: 1 + rows * len(each) // _MOST_NUMBERS] for part in parts])
     thin -= thin.mean(axis=1, keepdims=True)
@@ -282,15 +284,12 @@ def _macro(name: str, each: list[MetricEstimate], parts: list[Floats]) -> Metric
     with np.errstate(divide="ignore", invalid="ignore"):
         correlations = np.nan_to_num(thin @ thin.T / np.outer(sizes, sizes))
     np.fill_diagonal(correlations, 1.0)
-    below, above, error = (
-        math.sqrt(max(0.0, float(d @ correlations @ d))) / len(each) for d in (value - low, high - value, errors)
-    )
+    # A class whose estimate is at an end of what is possible may be cut off there: it counts with its error to both sides.
+    cut = (value <= low) | (value >= high)
+    down, up = (np.where(cut, np.maximum(d, errors * Z), d) for d in (value - low, high - value))
+    below, above, error = (math.sqrt(max(0.0, float(d @ correlations @ d))) / len(each) for d in (down, up, errors))
     mean = float(value.mean())
-    limits = max(float(low.min()), mean - below), min(float(high.max()), mean + above)
-    untold = [one for one in each if one.value is None]
-    if untold:
-        needed = [one.rows_needed for one in untold if one.rows_needed is not None]
-        return MetricEstimate(name, None, None, limits, rows, max(needed) if needed else None, tuple(each))
+    limits = max(float(low.mean()), mean - below), min(float(high.mean()), mean + above)
     return MetricEstimate(name, mean, error, limits, rows, by_class=tuple(each))
 
 
