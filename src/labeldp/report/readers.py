@@ -225,7 +225,7 @@ def _readings(classes: int) -> dict[str, tuple[str, str]]:
         "brier": ("Brier score", f"less is better: equal probabilities for all classes have {brier:.3f}"),
         "log_likelihood": (
             "Log-likelihood",
-            "of what was released, a row: more is better, but only models that the same released rows judge compare",
+            "of what was released, a row, up to a constant: more is better, and it compares only models that the same released rows judge",
         ),
     }  # fmt: skip
 
