@@ -37,7 +37,7 @@ def world(tmp_path_factory):
         (folder / f"{name}.csv").write_text("visit,kind,amount,sold\n" + "\n".join(lines[part]) + "\n")
         commands.release(
             commands.ReleaseOptions(
-                file=folder / f"{name}.csv", label="sold", id_column="visit", classes="no,yes", epsilon=3.0, shuffle=True,
+                labels=folder / f"{name}.csv", label="sold", id_column="visit", classes="no,yes", epsilon=3.0, shuffle=True,
                 ledger=folder / "labels.ledger", data_set=name, out=folder / f"{name}.parquet",
             )
         )  # fmt: skip
@@ -159,8 +159,8 @@ def test_what_does_not_fit_is_refused_in_a_sentence(world, tmp_path):
     for given, message in (
         ({"batch_size": 10}, "`batch_size` is for models that are trained by gradient steps"),
         ({"select": "best"}, "always stops by the likelihood"),
-        ({"model": "linear"}, "holds codes of categories"),
-        ({"model": "mlp", "epochs": 1}, "holds codes of categories"),
+        ({"model": "linear"}, "needs numbers everywhere"),
+        ({"model": "mlp", "epochs": 1}, "or use `model='lightgbm'`"),
         ({"epochs": 0}, "rounds is a whole number from 1"),
         ({"learning_rate": 3.0}, "rate is a number from 0.0001 to 1"),
         ({"threads": 0}, "at least 1"),

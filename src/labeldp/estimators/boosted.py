@@ -118,7 +118,7 @@ class BoostingRecipe:
             "cat_smooth": 1.0, "cat_l2": 1.0,
         }  # fmt: skip
         some = {name: value for name, value in names.items() if value is not None}
-        return {**some, **({"num_class": num_classes} if num_classes > 2 else {}), "seed": self.seed, "verbosity": -1}
+        return {**some, **({"num_class": num_classes} if num_classes > 2 else {}), "seed": self.seed, "verbosity": -1, "objective": "none"}
 
 
 def recipe_for(
