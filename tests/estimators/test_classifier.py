@@ -216,7 +216,11 @@ def table(tmp_path_factory):
     y = (rng.random(3000) < 1 / (1 + np.exp(-score))).astype(int)
     mechanism = labeldp.RandomizedResponse.calibrated(epsilon=2.0, num_classes=2)
     release = mechanism.release(
-        y, data_set="t", ids=np.arange(3000), ledger=tmp_path_factory.mktemp("t") / "l", entropy=labeldp.SeededEntropy(3)
+        y,
+        data_set="t",
+        ids=np.arange(3000),
+        ledger=tmp_path_factory.mktemp("t") / "l",
+        entropy=labeldp.SeededEntropy(3),
     )
     return x, y, release
 
@@ -281,7 +285,7 @@ def test_rows_are_routed(table):
 
 @pytest.mark.parametrize("name", ["log_likelihood", "roc_auc", "log_loss", "brier", "average_precision", "accuracy"])
 def test_scorers_of_the_release_choose(table, name):
-    x, y, release = table
+    x, _, release = table
     search = GridSearchCV(LabelDPClassifier(release), {"C": [1e-6, 0.1]}, scoring=release.scorer(name), cv=3)
     search.fit(x, release.target())
     assert np.isfinite(search.best_score_)
@@ -381,7 +385,9 @@ def test_frames_with_categories_and_gaps(table):
     pytest.importorskip("lightgbm")
     x, y, release = table
     frame = pandas.DataFrame(x[:, :2], columns=["a", "b"])
-    frame["kind"] = pandas.Categorical(np.where(y == 1, "q", "p"), categories=["p", "q", "r"])  # it gives the label away
+    frame["kind"] = pandas.Categorical(
+        np.where(y == 1, "q", "p"), categories=["p", "q", "r"]
+    )  # it gives the label away
     frame.loc[::7, "a"] = np.nan
     made = LabelDPClassifier(release, model="lightgbm", random_state=0).fit(frame[:2000], rows=np.arange(2000))
     assert list(made.feature_names_in_) == ["a", "b", "kind"]

@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -43,7 +42,11 @@ def world(tmp_path_factory):
         )  # fmt: skip
     for name, categories in (("kept", "keep"), ("plain", "one-hot")):
         options = commands.FeaturesOptions(
-            file=folder / "all.csv", labels=("sold",), id_column="visit", categories=categories, out=folder / f"{name}.parquet"
+            file=folder / "all.csv",
+            labels=("sold",),
+            id_column="visit",
+            categories=categories,
+            out=folder / f"{name}.parquet",
         )
         commands.features(options)
     return folder, sold
@@ -56,7 +59,12 @@ def options(folder, out, **given):
 
 
 def judged(folder, run, **given):
-    usual = {"folder": run, "release": folder / "later.parquet", "features": folder / "kept.parquet", "id_column": "visit"}
+    usual = {
+        "folder": run,
+        "release": folder / "later.parquet",
+        "features": folder / "kept.parquet",
+        "id_column": "visit",
+    }
     return commands.evaluate(commands.EvaluateOptions(**{**usual, **given}))
 
 
@@ -68,14 +76,20 @@ def test_trees_from_files_to_metrics(world, tmp_path):
     low, high = summary["metrics"]["roc_auc"]["interval_95"]
     assert 0 <= low < high <= 1
     run = RunFolder(tmp_path / "run")
-    assert run.fitted.exists() and run.curves.exists() and not run.checkpoint.exists()
+    assert run.fitted.exists()
+    assert run.curves.exists()
+    assert not run.checkpoint.exists()
     assert [line["epoch"] for line in run.history()] == list(range(1, len(run.history()) + 1))
     found = judged(folder, tmp_path / "run")
     commands.predict(
         commands.PredictOptions(folder=tmp_path / "run", features=folder / "kept.parquet", id_column="visit", out=tmp_path / "p.parquet")
     )  # fmt: skip
     scores = pq.read_table(tmp_path / "p.parquet").to_pydict()
-    by_id = dict(zip(scores["id"], scores["p_1"] if "p_1" in scores else [row[1] for row in scores["probabilities"]], strict=True))
+    by_id = dict(
+        zip(
+            scores["id"], scores["p_1"] if "p_1" in scores else [row[1] for row in scores["probabilities"]], strict=True
+        )
+    )
     truth = sold[1000:] == "yes"
     values = np.array([by_id[f"v{i}"] for i in range(1000, ROWS)])
     from sklearn.metrics import roc_auc_score
@@ -94,10 +108,14 @@ def test_one_metric_at_a_time(world, tmp_path):
     folder, _ = world
     commands.train(options(folder, tmp_path / "run", epochs=5))
     assert list(judged(folder, tmp_path / "run", metric="roc_auc").judged.metrics) == ["roc_auc"]
-    both = judged(folder, tmp_path / "run", metric=("precision", "recall"), threshold=0.3, positive="yes").judged.metrics
+    both = judged(
+        folder, tmp_path / "run", metric=("precision", "recall"), threshold=0.3, positive="yes"
+    ).judged.metrics
     assert list(both) == ["precision", "recall"]
     other = judged(folder, tmp_path / "run", metric="roc_auc", positive="no").judged.metrics["roc_auc"]
-    assert other.value == pytest.approx(judged(folder, tmp_path / "run", metric="roc_auc").judged.metrics["roc_auc"].value)
+    assert other.value == pytest.approx(
+        judged(folder, tmp_path / "run", metric="roc_auc").judged.metrics["roc_auc"].value
+    )
     for given, message in (
         ({"metric": "f1"}, "unknown metric 'f1'"),
         ({"metric": "recall"}, "threshold"),
@@ -142,7 +160,18 @@ def test_no_torch_is_needed(world, tmp_path, model, features):
     folder, _ = world
     common = ["--features", folder / f"{features}.parquet", "--id", "visit"]
     for line in (
-        ["train", "--release", folder / "first.parquet", *common, "--model", model, "--threads", "1", "--out", tmp_path / "run"],
+        [
+            "train",
+            "--release",
+            folder / "first.parquet",
+            *common,
+            "--model",
+            model,
+            "--threads",
+            "1",
+            "--out",
+            tmp_path / "run",
+        ],
         ["predict", tmp_path / "run", *common, "--out", tmp_path / "p.parquet"],
         ["evaluate", tmp_path / "run", "--release", folder / "later.parquet", *common, "--metric", "roc_auc"],
     ):
@@ -223,5 +252,4 @@ def test_folds_and_memory_and_judging_from_python(tmp_path):
     folds = cross_fit(job, tmp_path / "folds", 3)
     assert folds["rows_judged"] == 600
     assert folds["accuracy_estimated"] > 0.6
-    table = pq.read_table(tmp_path / "folds" / "crossfitted.parquet")
-    assert isinstance(table, pa.Table) and table.num_rows == 600
+    assert pq.read_table(tmp_path / "folds" / "crossfitted.parquet").num_rows == 600
