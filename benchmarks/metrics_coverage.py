@@ -5,7 +5,8 @@
 Rows are drawn from a population whose metrics are known, their labels go through the mechanism's channel, and `estimate_metrics` is
 asked. A cell is one population, one mechanism and one number of rows. The least of many coverages is low by chance alone, so there are two
 rounds: every cell once; then those metrics of a cell that came out lowest again, with fresh draws and more of them, and only the second
-round is reported for them. Finished cells are kept in the file: started again, it goes on.
+round is reported for them; means are over the first round, which chose nothing. Finished cells are kept in the file: started again, it
+goes on. Cells that the time did not suffice for, in either round, are counted in the file.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ def summed_up(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
             "metric": name, "cells": len(mine), "least_coverage": worst[2]["coverage"], "least_in": worst[0],
             "least_replicates": worst[2]["replicates"],
             "cells_below": sum(one["coverage"] < LEAST for _, _, one in mine),
-            "mean_coverage": float(np.mean([one["coverage"] for _, _, one in mine])),
+            "mean_coverage": float(np.mean([cell["first"][name] for _, cell, _ in mine])),
             "cannot_tell": float(np.mean([one["cannot_tell"] for one in enough])) if enough else None,
             "median_width_to_true_labels": float(np.median(wide)) if wide else None,
         })  # fmt: skip
@@ -230,28 +231,36 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/metrics-coverage.json"))
     parser.add_argument("--quick", action="store_true", help="a few cells, a minute")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; the same command goes on")
+    parser.add_argument("--again", action="store_true", help="the second round only, the least likely cells first")
     asked = parser.parse_args()
     until = time.monotonic() + 60 * asked.minutes
     made: dict[str, dict[str, Any]] = (
         json.loads(asked.out.read_text(encoding="utf-8"))["cells"] if asked.out.exists() else {}
     )
     for cell, replicates in cells(asked.quick):
-        if time.monotonic() > until:
+        if time.monotonic() > until or asked.again:
             break
-        if cell.key() not in made:
-            metrics = measure(cell, NAMES, replicates, seed=1)
+        known = made.get(cell.key(), {"metrics": {}, "first": {}, "again": []})
+        missing = tuple(name for name in NAMES if name not in known["metrics"])
+        if missing:  # of a metric whose estimate has changed, take its results out of the file
+            metrics = measure(cell, missing, replicates, seed=1)
             about = asdict(cell.population) | {
                 "mechanism": cell.mechanism,
                 "epsilon": cell.epsilon,
                 "rows": cell.rows,
                 "fewest": expected_fewest(cell),
             }
-            made[cell.key()] = about | {"metrics": metrics, "again": []}
+            made[cell.key()] = about | {
+                "metrics": known["metrics"] | metrics,
+                "first": known["first"] | {n: m["coverage"] for n, m in metrics.items()},
+                "again": known["again"],
+            }
             print(cell.key(), {n: round(m["coverage"], 3) for n, m in metrics.items()}, flush=True)
             write(asked.out, made)
-    for cell, replicates in cells(asked.quick):
-        if time.monotonic() > until or cell.key() not in made:
-            continue
+    drawn = [(cell, replicates) for cell, replicates in cells(asked.quick) if cell.key() in made]
+    for cell, replicates in sorted(drawn, key=lambda one: least_likely(made[one[0].key()])):
+        if time.monotonic() > until:
+            break
         known = made[cell.key()]
         doubtful = tuple(n for n in NAMES if n not in known["again"] and known["metrics"][n]["coverage"] < DOUBTFUL)
         if doubtful and not asked.quick:
@@ -261,10 +270,21 @@ def main() -> None:
             write(asked.out, made)
 
 
+def least_likely(known: dict[str, Any]) -> float:
+    """How many standard errors the worst metric of a cell is below 95%, negative."""
+    return min((one["coverage"] - 0.95) * math.sqrt(one["replicates"]) for one in known["metrics"].values())
+
+
 def write(out: Path, made: dict[str, dict[str, Any]]) -> None:
     data = {
         "settings": {"nominal": 0.95, "least": LEAST, "doubtful": DOUBTFUL, "few": FEW, "truth_rows": TRUTH_ROWS},
         "metrics": summed_up(made),
+        "cells_missing": sum(cell.key() not in made for cell, _ in cells(False)),
+        "not_drawn_again": sum(
+            one["coverage"] < DOUBTFUL and name not in cell["again"]
+            for cell in made.values()
+            for name, one in cell["metrics"].items()
+        ),
         "cells": made,
         "machine": machine(),
     }

@@ -27,18 +27,12 @@ def naive_auc(s, w):
 
 
 def naive_precision(s, w):
-    """Σ_i w_i·(precision among the others that score as high); the best row's is the next one's."""
-    total, last = 0.0, None
-    for i in sorted(range(len(s)), key=lambda i: -s[i]):
-        others = [w[j] for j in range(len(s)) if j != i and s[j] >= s[i]]
-        if not others:
-            last = i
-            continue
-        precision = sum(others) / len(others)
-        if last is not None:
-            total += w[last] * precision
-            last = None
-        total += w[i] * precision
+    """Σ_i w_i·(precision among the others that score as high); the best row has the next one beside it, and never itself."""
+    total = 0.0
+    ranks = sorted(range(len(s)), key=lambda i: -s[i])
+    for i in ranks:
+        others = [w[j] for j in range(len(s)) if j != i and s[j] >= s[i]] or [w[ranks[1]]]
+        total += w[i] * sum(others) / len(others)
     return total
 
 
@@ -89,6 +83,20 @@ def test_average_precision_of_others(order, weights):
     assert precision_ranking(Ranked.by(s), w, QUIET).ratio.top * 9 == pytest.approx(naive_precision(s, w), abs=1e-9)
 
 
+def test_average_precision_of_rows_like_these_is_unbiased():
+    """Numerator over 4,000 draws of 30 rows against the population's, within 5 standard errors (false alarm below 1e-6).
+
+    With noise, and with the best row vouching for itself, it is 20 of them off.
+    """
+    rng, found = np.random.default_rng(8), []
+    for _ in range(4000):
+        score = rng.random(30)
+        labels = rng.random(30) < score  # the precision above s is (1 + s)/2, so E[y·P] = ∫ s(1 + s)/2 ds = 5/12
+        w = labels + rng.choice([-2.0, 2.0], 30)
+        found.append(precision_ranking(Ranked.by(score), w, QUIET).ratio.top)
+    assert abs(np.mean(found) - 5 / 12) < 5 * np.std(found) / np.sqrt(4000)
+
+
 @given(rows)
 @settings(max_examples=50, deadline=None)
 def test_only_the_order_counts(given_rows):
@@ -104,8 +112,8 @@ def test_only_the_order_counts(given_rows):
 
 def test_the_bend_of_average_precision():
     """E[h_i·h_j·k_ij] by second differences: add a little weight to rows i and j of a population that is given by its rows."""
-    rng = np.random.default_rng(5)
-    n = 12
+    rng = np.random.default_rng(7)
+    n = 80
     s, w = np.sort(rng.normal(size=n)), (rng.random(n) < 0.5) * 1.0
 
     def top(weights):
@@ -125,6 +133,6 @@ def test_the_bend_of_average_precision():
                 total += h[i] * h[j] * second / n**2
     bend = precision_ranking(Ranked.by(s), w, QUIET).ratio.bend
     found = bend[0] + 0.3 * bend[1] + 0.09 * bend[2]
-    # The implementation leaves a row out of its own precision, 1 in 12 here: alike in sign and size.
+    # The implementation leaves a row out of its own precision, 1 in 80 here, and most at the top: alike in sign and size.
     assert np.sign(found) == np.sign(total)
     assert abs(found) == pytest.approx(abs(total), rel=0.6)

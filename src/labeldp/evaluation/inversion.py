@@ -63,6 +63,10 @@ class Moments:
         """The third moment."""
         return np.asarray(self.xxx - 3 * a * self.xxy + 3 * a * a * self.xyy - a**3 * self.yyy)
 
+    def and_a_share(self, weight: float) -> Moments:
+        """With `weight`·a(1 − a) added to the variance."""
+        return replace(self, xy=self.xy - weight / 2, yy=self.yy - weight)
+
 
 NOTHING = Moments(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 

@@ -114,8 +114,10 @@ def precision_ranking(ranked: Ranked, indicators: Floats, noise: Noise) -> Ranki
     n = len(w)
     others = np.maximum(n - ranked.first - 1, 1).astype(np.float64)
     precision = ranked.at_least(w) / others
-    if ranked.first[-1] == n - 1:  # the best row has no others: the next threshold's precision
-        precision[-1] = precision[-2]
+    if (
+        ranked.first[-1] == n - 1
+    ):  # the best row has no others above it: the next row's indicator (not a precision, which holds its own)
+        precision[-1] = w[-2]
     one = w / others
     q = ranked.below(one, 1.0) - one
     z = ranked.below(one * precision, 1.0) - one * precision
@@ -127,7 +129,8 @@ def precision_ranking(ranked: Ranked, indicators: Floats, noise: Noise) -> Ranki
     ratio = Ratio(
         top, bottom, n,
         shown=Moments.of(*centred),
-        noise=Moments.of(precision + q, np.ones(n), *noise),
+        # A low average precision shows a low variance: so it is never below that of a share a of the class, at the a that is tested.
+        noise=Moments.of(precision + q, np.ones(n), *noise).and_a_share(share),
         bend=_bend(ranked, w, others, precision, *centred),
         fourth=fourth(*centred, top / bottom if bottom > 0 else None),
         spare=(spare, 0.0, 0.0),
