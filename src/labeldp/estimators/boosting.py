@@ -105,7 +105,9 @@ def dataset(
     positions = release.target(rows)[:, 1]
     count = X.num_rows if hasattr(X, "num_rows") else X.shape[0] if hasattr(X, "shape") else len(X)
     if len(positions) != count:
-        raise InputError(f"X has {count:,} rows, and {len(positions):,} released ones are named; X[i] belongs to rows[i].")
+        raise InputError(
+            f"X has {count:,} rows, and {len(positions):,} released ones are named; X[i] belongs to rows[i]."
+        )
     if count == 0:
         raise InputError("there are no rows to train on.")
     if reference is not None and (other := known(reference)).num_classes != release.mechanism.num_classes:
@@ -134,7 +136,9 @@ def known(data: Any) -> Known:
         return found
     used, reference = getattr(data, "used_indices", None), getattr(data, "reference", None)
     if used is None or reference is None:
-        raise InputError("this data set knows no release: make it with labeldp.estimators.boosting.dataset(X, release, rows).")
+        raise InputError(
+            "this data set knows no release: make it with labeldp.estimators.boosting.dataset(X, release, rows)."
+        )
     part = known(reference).of(np.asarray(used, dtype=np.int64))
     setattr(data, _KNOWN, part)
     return part
@@ -166,7 +170,9 @@ class Objective:
         """As LightGBM calls it: raw scores, (n,) or (n, C)."""
         of = known(data)
         if of.release.checksum != self._known.release.checksum:
-            raise InputError("this objective was made for rows of another release: boosting.objective(data) of what is trained on.")
+            raise InputError(
+                "this objective was made for rows of another release: boosting.objective(data) of what is trained on."
+            )
         start, classes, count = self._known.start, of.num_classes, len(of.rows)
         check_scores(scores, count, classes)
         gradient, curvature = self._room(count, classes)
@@ -197,7 +203,11 @@ class Objective:
         A leaf's value is −rate·ΣG/(ΣH + λ). With G − H·s/rate for G it is larger by s, and no split changes (exactly for λ = 0). Where
         something else enters a leaf's value the start is only near the shares, and the trees that follow learn the rest.
         """
-        shift = np.log(start.shares[1] / start.shares[0]) if gradient.ndim == 1 else (start.logits - start.logits.mean())[:, None]
+        shift = (
+            np.log(start.shares[1] / start.shares[0])
+            if gradient.ndim == 1
+            else (start.logits - start.logits.mean())[:, None]
+        )
         gradient -= curvature * np.asarray(shift / _rate(data), dtype=np.float32)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Objective:
@@ -220,7 +230,9 @@ def check_scores(scores: npt.NDArray[Any], count: int, classes: int) -> None:
     if classes == 2 and scores.shape == (count, 2):
         raise InputError('two classes have one score here: leave "num_class" out of the parameters.')
     if scores.shape != ((count,) if classes == 2 else (count, classes)):
-        raise InputError(f"LightGBM asks about {scores.shape} scores, and these are {count:,} rows and {classes} classes.")
+        raise InputError(
+            f"LightGBM asks about {scores.shape} scores, and these are {count:,} rows and {classes} classes."
+        )
 
 
 def binary_gradients(
@@ -249,7 +261,9 @@ def many_gradients(
     count, classes = scores.shape
     dulling = start.dulling.astype(np.float32)[:, None]
     variance = start.shares * (1 - start.shares)
-    at_start = np.sqrt(variance / (variance + start.dulling)).astype(np.float32)[:, None] * np.float32(classes / (classes - 1))
+    at_start = np.sqrt(variance / (variance + start.dulling)).astype(np.float32)[:, None] * np.float32(
+        classes / (classes - 1)
+    )
     for part in pieces(count, 4 * classes):
         prior = scores[part].T.astype(np.float32)
         prior -= prior.max(axis=0)
