@@ -214,6 +214,7 @@ def other_curvature(kind: str) -> type:
                 "majoriser": v * at_start,  # as it is, only the unit of the rate would differ
                 "observed": np.maximum(v - w, v * at_start),
                 "expected": v * v / (v + t),
+                "geometric mean": v * np.sqrt(v / (v + t) * at_start),
             }[kind]
             return gradient, np.maximum(curve, 1e-7).astype(np.float32)
 
@@ -225,14 +226,14 @@ def hessians(names: list[str], epsilons: list[float], seeds: int, out: Path) -> 
     for name in names:
         data = load(name)
         for epsilon in epsilons:
-            for kind in ("majoriser", "observed", "expected", "geometric mean"):
+            for kind in ("majoriser", "observed", "expected", "geometric mean", "ours"):
                 each = []
                 for seed in range(seeds):
                     train, test = data.split(seed)
                     release, y = released(data.y[train], epsilon, seed), data.y[test]
                     best = None
                     for rate in (0.05, 0.1, 0.2):
-                        objective = boosting.Objective if kind == "geometric mean" else other_curvature(kind)
+                        objective = boosting.Objective if kind == "ours" else other_curvature(kind)
                         with mock.patch.object(boosting, "Objective", objective):
                             fitted = fit_boosted(
                                 data.x[train], np.arange(len(train)), release, BoostingRecipe(seed=seed, rate=rate),

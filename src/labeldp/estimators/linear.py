@@ -90,7 +90,7 @@ class LinearModel:
             "path": [asdict(point) for point in self.path],
             "slope": None if self.calibration is None else self.calibration.slope,
         }  # fmt: skip
-        arrays = {
+        arrays: dict[str, Any] = {
             "weights": self.weights,
             "bias": self.bias,
             "said": np.frombuffer(json.dumps(said).encode(), np.uint8),
