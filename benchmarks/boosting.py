@@ -101,12 +101,15 @@ def load(name: str) -> Table:
 
         read_table = parquet.read_table(DATA / "criteo_ppml_adkdd21_train.parquet")
         hashes = [one for one in read_table.column_names if one.startswith("hash_")]
-        return table({one: read_table[one].to_numpy().astype(str) for one in hashes}, read_table["click"].to_numpy())
+        return table(
+            {one: [f"#{value}" for value in read_table[one].to_pylist()] for one in hashes},
+            read_table["click"].to_numpy(),
+        )
     lines = read("bank-full.csv.gz", ";") if name == "bank" else read("diabetic_data.csv.gz")
     names, lines = lines[0], lines[1:]
     columns = {one: [line[place] for line in lines] for place, one in enumerate(names[:-1]) if one not in SKIPPED}
     columns = {
-        one: [f"{word}." for word in column] if one.endswith("_id") else column for one, column in columns.items()
+        one: [f"#{word}" for word in column] if one.endswith("_id") else column for one, column in columns.items()
     }
     return table(columns, np.array([line[-1] in ("yes", "<30") for line in lines]))
 

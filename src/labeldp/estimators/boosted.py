@@ -106,7 +106,7 @@ class BoostingRecipe:
             "rounds": 2000,
             "patience": 40,
             "rate": 0.05 if told < 5000 else 0.1,
-            "leaves": int(np.clip(math.sqrt(told) / 8, 4, 16)),
+            "leaves": int(np.clip(math.sqrt(told) / 6, 4, 16)),
             "least_rows": int(np.clip(num_rows // 50, 1, 20)),
             "least_information": 0.0,
             "penalty": 2.0,

@@ -160,8 +160,8 @@ class Objective:
     """Gradient p − q, and the curvature that a released row is expected to have at p.
 
     With v = p(1 − p), a clean label has curvature v, and the majoriser of ours is v too: safe, and far too slow where a row tells
-    little. Expected over what could have been released it is v·v/(v + t); for two-class response t = e^ε/(e^ε − 1)², and for any mechanism it is
-    read from the release (`Start.dulling`). Its factor v/(v + t) is not let below an eighth of what it is at the class shares, or scores
+    little. Expected over what could have been released it is v·v/(v + t); for two-class response t = e^ε/(e^ε − 1)², and for any
+    mechanism it is read from the release (`Start.dulling`). Its factor v/(v + t) is not let below an eighth of what it is at the class shares, or scores
     would fly off where p is near 0 or 1. Compared with others in benchmarks/results/boosting-hessians.json.
     """
 
