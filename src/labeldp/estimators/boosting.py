@@ -161,7 +161,8 @@ class Objective:
 
     With v = p(1 − p), a clean label has curvature v, and the majoriser of ours is v too: safe, and far too slow where a row tells
     little. Expected over what could have been released it is v·v/(v + t); for two-class response t = e^ε/(e^ε − 1)², and for any
-    mechanism it is read from the release (`Start.dulling`). Its factor v/(v + t) is not let below an eighth of what it is at the class shares, or scores
+    mechanism it is read from the release (`Start.dulling`). Its factor v/(v + t) is not let below an eighth of what it is at the class
+    shares, or scores
     would fly off where p is near 0 or 1. Compared with others in benchmarks/results/boosting-hessians.json.
     """
 
@@ -203,18 +204,22 @@ class Objective:
     def _begin(start: Start, gradient: Any, curvature: Any, data: Any) -> None:
         """Let the first trees carry the class shares: the model is whole, saved or not, and nobody has to add them back.
 
-        A leaf's value is −rate·ΣG/(ΣH + λ). With G − H·s/rate for G it is larger by s, and no split changes (exactly for λ = 0). Where
-        something else enters a leaf's value the start is only near the shares, and the trees that follow learn the rest.
+        A leaf's value is −rate·ΣG/(ΣH + λ). With G − H·s/rate for G it is larger by s, and no split changes, if λ is small beside ΣH: so
+        all of it is made large, once. Where something else enters a leaf's value the trees that follow learn the rest.
         """
-        shift = (
-            np.log(start.shares[1] / start.shares[0])
-            if gradient.ndim == 1
-            else (start.logits - start.logits.mean())[:, None]
-        )
+        if gradient.ndim == 1:
+            shift = np.log(start.shares[1] / start.shares[0])
+        else:
+            shift = (start.logits - start.logits.mean())[:, None]
         gradient -= curvature * np.asarray(shift / _rate(data), dtype=np.float32)
+        gradient *= _LARGE
+        curvature *= _LARGE
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Objective:
         return self  # lightgbm.train copies its parameters; the release stays one
+
+
+_LARGE = np.float32(2**16)
 
 
 def _rate(data: Any) -> float:
