@@ -109,7 +109,9 @@ def start_of(evidence: Evidence, rows: Rows, num_classes: int) -> Start:
     """Class shares by maximum likelihood, one row in doubt for each class beside them, so that none is 0."""
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), max(_ENOUGH // num_classes, 20_000)), dtype=np.int64)]
     # Many rows say the same: each different row of evidence once, with its count. −∞ (a class that is ruled out) becomes −50.
-    table, counts = _distinct(np.maximum(np.concatenate([evidence(some[part]) for part in pieces(len(some), num_classes)]), -50))
+    table, counts = _distinct(
+        np.maximum(np.concatenate([evidence(some[part]) for part in pieces(len(some), num_classes)]), -50)
+    )
     weights = counts / counts.sum()
 
     def objective(logits: Floats) -> tuple[float, Floats]:
