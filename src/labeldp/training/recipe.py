@@ -114,9 +114,9 @@ class Recipe:
     def adapted_to(self, rows: int, share: float) -> Recipe:
         """If `adapted`: for so many rows, each of which tells this share of its label (1: all of it, which the numbers here are for).
 
-            learning rate / share        the likelihood is that much flatter
-            batch size / √share          and its gradient that much noisier; but an epoch has 20 steps, if batches of 32 allow
-            weight decay · 50,000/rows   beyond so many rows: it is a prior, and weighs the less, the more is known
+        learning rate / share        the likelihood is that much flatter
+        batch size / √share          and its gradient that much noisier; but an epoch has 20 steps, if batches of 32 allow
+        weight decay · 50,000/rows   beyond so many rows: it is a prior, and weighs the less, the more is known
         """
         if not self.adapted:
             return self

@@ -41,7 +41,10 @@ class Trainer:
     def __post_init__(self) -> None:
         self.model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._optimizer = torch.optim.SGD(
-            self._parameter_groups(self.recipe), lr=1.0, momentum=self.recipe.momentum, nesterov=self.recipe.momentum > 0
+            self._parameter_groups(self.recipe),
+            lr=1.0,
+            momentum=self.recipe.momentum,
+            nesterov=self.recipe.momentum > 0,
         )
         self._rates = [group["rate"] for group in self._optimizer.param_groups]
         self.averaged: AveragedModel | None = None
