@@ -1,9 +1,10 @@
 """The default mlp against the linear model on four tables: `python benchmarks/mlp.py [--seeds 5] [--out benchmarks/results/mlp.json]`.
 
 Randomized response at ε = 0.5, 1, 2, 4. A tenth of the released rows is left to choose the linear model's C among three, by their
-likelihood; both models are trained on the others. True labels of the test rows report, and choose nothing. A seed draws noise, initial
-weights, held-out rows and, but for Adult, which comes split, a fifth of the rows as a test set. Seconds are of one CPU, without
-encoding. The tables lie in $LABELDP_DATA; Criteo's states no licence, so results are kept and rows never.
+likelihood; all models are trained on the others, also a linear one with C = 0.01. True labels of the test rows report, and choose
+nothing. A seed draws noise, initial weights, held-out rows and, but for Adult, which comes split, a fifth of the rows as a test set.
+Seconds are of one CPU, without encoding. What the file holds already, of the same recipe, is not run again. The tables lie in
+$LABELDP_DATA; Criteo's states no licence, so results are kept and rows never.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ from labeldp.training.trainer import Trainer
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 INVERSE = (0.001, 0.01, 0.1)
+LINEAR = ("linear", "linear, C = 0.01")
+MODELS = ("mlp", *LINEAR)
 TABLES = ("adult", "bank", "diabetes", "criteo")
-ADULT = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain capital-loss "
-    "hours-per-week native-country income"
-).split()
+ADULT = [
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship", "race", "sex",
+    "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
+]  # fmt: skip
 ADULT_TRAINED = 32_561
 
 Floats = npt.NDArray[Any]
@@ -96,10 +99,12 @@ def standardized(x: Floats, by: Floats) -> Floats:
     return np.clip((x - mean) / np.where(spread > 1e-6 * (1 + abs(mean)), spread, 1), -10, 10).astype(np.float64)
 
 
-def linear(x: Floats, evidence: Floats, kept: Floats, held_out: Floats, tested: Floats) -> dict[str, Any]:
-    """All of C's values, and the one whose likelihood of held-out releases is best; seconds are of that one fit."""
+def linear(
+    x: Floats, evidence: Floats, kept: Floats, held_out: Floats, tested: Floats, inverses: Sequence[float]
+) -> dict[str, Any]:
+    """The fit whose likelihood of held-out releases is best; seconds are of that one."""
     scaled, test, fits = standardized(x, x), standardized(tested, x), []
-    for inverse in INVERSE:
+    for inverse in inverses:
         start = time.process_time()
         fit = fit_linear(
             scaled[kept], kept, lambda rows: evidence[rows], 2, inverse=inverse, most=300, tolerance=1e-5
@@ -124,7 +129,9 @@ def mlp(x: Floats, evidence: Floats, kept: Floats, tested: Floats, seed: int) ->
     return {"p": trainer.probabilities(torch.from_numpy(tested))[:, 1].astype(np.float64), "seconds": seconds}
 
 
-def cell(name: str, data: tuple[Floats, Floats], epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
+def cell(
+    name: str, data: tuple[Floats, Floats], epsilon: float, seed: int, wanted: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     features, labels = data
     trained, test = parts(name, len(labels), seed)
     x, tested = features[trained], features[test]
@@ -132,10 +139,11 @@ def cell(name: str, data: tuple[Floats, Floats], epsilon: float, seed: int) -> I
     private = PrivateLabels(labels[trained], 2)
     evidence = mechanism.evidence(mechanism.observe_uncharged(private, SeededEntropy(seed)))
     held_out, kept = np.split(np.random.default_rng(seed + 1000).permutation(len(x)), [len(x) // 10])
-    for model, made in (
-        ("linear", linear(x, evidence, kept, held_out, tested)),
-        ("mlp", mlp(x, evidence, np.sort(kept), tested, seed)),
-    ):
+    for model in wanted:
+        if model == "mlp":
+            made = mlp(x, evidence, np.sort(kept), tested, seed)
+        else:
+            made = linear(x, evidence, kept, held_out, tested, INVERSE if model == "linear" else (0.01,))
         p = np.clip(made.pop("p"), 1e-7, 1 - 1e-7)
         scores = {"auc": roc_auc_score(labels[test], p), "log_loss": log_loss(labels[test], p)}
         yield {"table": name, "epsilon": epsilon, "seed": seed, "model": model, "rows": len(kept), **scores, **made}
@@ -147,20 +155,30 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def summaries(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each table and ε: both models, and their paired difference."""
+    """Of each table and ε: every model, and the mlp's paired differences from the linear ones."""
     found = []
     for name in TABLES:
         for epsilon in EPSILONS:
             chosen = [run for run in runs if (run["table"], run["epsilon"]) == (name, epsilon)]
             row: dict[str, Any] = {"table": name, "epsilon": epsilon}
-            by = {model: [run for run in chosen if run["model"] == model] for model in ("linear", "mlp")}
+            by = {model: {run["seed"]: run for run in chosen if run["model"] == model} for model in MODELS}
             for model, its in by.items():
-                row[model] = {key: spread([run[key] for run in its]) for key in ("auc", "log_loss", "seconds")}
-            for key in ("auc", "log_loss"):
-                pairs = zip(by["mlp"], by["linear"], strict=True)
-                row[f"{key}_mlp_minus_linear"] = spread([a[key] - b[key] for a, b in pairs])
+                row[model] = {key: spread([run[key] for run in its.values()]) for key in ("auc", "log_loss", "seconds")}
+            for other in LINEAR:
+                for key in ("auc", "log_loss"):
+                    pairs = [by["mlp"][seed][key] - by[other][seed][key] for seed in by["mlp"]]
+                    row[f"{key}, mlp - {other}"] = spread(pairs)
             found.append(row)
     return found
+
+
+def shown(row: dict[str, Any]) -> str:
+    text = f"{row['table']:9} ε = {row['epsilon']:<3g} AUC mlp {row['mlp']['auc']['mean']:.4f}"
+    for other in LINEAR:
+        auc, loss = row[f"auc, mlp - {other}"], row[f"log_loss, mlp - {other}"]
+        text += f"; {other} {row[other]['auc']['mean']:.4f}, difference {auc['mean']:+.4f} ± {auc['standard_error'] or 0:.4f}"
+        text += f" (log loss {loss['mean']:+.4f} ± {loss['standard_error'] or 0:.4f})"
+    return f"{text}; {row['mlp']['seconds']['mean']:.1f} s (n = {row['mlp']['auc']['n']})"
 
 
 def main() -> None:
@@ -169,28 +187,26 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "mlp.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    folder = Path(os.environ["LABELDP_DATA"])
-    data, runs = {name: table(name, folder) for name in TABLES}, []
+    folder, recipe = Path(os.environ["LABELDP_DATA"]), default_recipe("mlp", 2).to_json()
+    before = json.loads(arguments.out.read_text(encoding="utf-8")) if arguments.out.exists() else {}
+    runs = before["runs"] if before.get("recipe") == recipe else []
+    data = {name: table(name, folder) for name in TABLES}
     for seed in range(arguments.seeds):
         for name in TABLES:
             for epsilon in EPSILONS:
-                runs += cell(name, data[name], epsilon, seed)
+                done = {
+                    run["model"] for run in runs if (run["table"], run["epsilon"], run["seed"]) == (name, epsilon, seed)
+                }
+                runs += cell(name, data[name], epsilon, seed, [model for model in MODELS if model not in done])
         result = {
             "machine": machine("torch", "numpy", "scipy", "scikit-learn", "labeldp"),
-            "recipe": default_recipe("mlp", 2).to_json(),
+            "recipe": recipe,
             "linear_C": INVERSE,
-            "seeds": seed + 1,
-            "cells": summaries(runs),
+            "cells": summaries([run for run in runs if run["seed"] <= seed]),
             "runs": runs,
         }
         arguments.out.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    for row in result["cells"]:
-        auc, loss = row["auc_mlp_minus_linear"], row["log_loss_mlp_minus_linear"]
-        print(
-            f"{row['table']:9} ε = {row['epsilon']:<3g}  AUC linear {row['linear']['auc']['mean']:.4f}  mlp {row['mlp']['auc']['mean']:.4f}  "
-            f"difference {auc['mean']:+.4f} ± {auc['standard_error'] or 0:.4f}; log loss {row['linear']['log_loss']['mean']:.4f} "
-            f"{row['mlp']['log_loss']['mean']:.4f} ({loss['mean']:+.4f}); seconds {row['mlp']['seconds']['mean']:.1f} (n = {auc['n']})"
-        )
+    print("\n".join(map(shown, result["cells"])))
 
 
 if __name__ == "__main__":

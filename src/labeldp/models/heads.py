@@ -52,8 +52,7 @@ class MLP(_Standardized):
         logits = W·2x + b + V·drop(relu(norm(U x))),        V = 0 at first.
 
     So what few or noisy labels can tell is learned by the linear part. Its inputs are doubled, which makes weight decay a quarter there.
-    In training half of the hidden units are left out at random, drawn from a seed of the epoch (`begin_epoch`), so that a resumed training is
-    the same.
+    In training half of the hidden units are left out at random: from a seed of the epoch, so that a resumed training is the same.
     """
 
     def __init__(self, features: int, num_classes: int, hidden: int = 64) -> None:
