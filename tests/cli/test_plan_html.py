@@ -46,7 +46,9 @@ def test_rows_to_judge_a_skewed_label(run, tmp_path):
     arguments = ("plan", "--classes", "2", "--epsilon", "1", "--prior", tmp_path / "prior.json")
     people, data = run(*arguments).out, run(*arguments, "--json").json["rows_to_judge"]
     assert (data["standard_error"], data["auc"], data["share"]) == (0.01, 0.8, pytest.approx(0.01))
-    assert data["mechanisms"]["response"] == rows_for_auc(RandomizedResponse.calibrated(epsilon=1.0, num_classes=2), 0.01)
+    assert data["mechanisms"]["response"] == rows_for_auc(
+        RandomizedResponse.calibrated(epsilon=1.0, num_classes=2), 0.01
+    )
     assert "16,000,000" in people
     assert "if 1% are positive; with true labels, 47,600" in people
     coarse = run(*arguments, "--auc-error", "0.1", "--json").json["rows_to_judge"]["mechanisms"]["response"]

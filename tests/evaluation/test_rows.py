@@ -58,7 +58,9 @@ def test_the_noise_at_chance():
 
 
 def test_the_rarer_and_the_noisier_the_more():
-    rows = [[rows_for_auc(calibrate("response", epsilon=e, num_classes=2), s) for s in (0.5, 0.1, 0.01)] for e in (4, 2, 1)]
+    rows = [
+        [rows_for_auc(calibrate("response", epsilon=e, num_classes=2), s) for s in (0.5, 0.1, 0.01)] for e in (4, 2, 1)
+    ]
     assert (np.diff(rows, axis=0) > 0).all()
     assert (np.diff(rows, axis=1) > 0).all()
     assert rarest_share(4) == 0.25

@@ -147,7 +147,14 @@ def test_a_confusion_that_is_none(data):
         decode(StatedConfusion, data)
 
 
-METRIC = {"name": "roc_auc", "value": 0.8, "standard_error": 0.01, "interval_95": [0.7, 0.9], "rows": 100, "rows_needed": None}
+METRIC = {
+    "name": "roc_auc",
+    "value": 0.8,
+    "standard_error": 0.01,
+    "interval_95": [0.7, 0.9],
+    "rows": 100,
+    "rows_needed": None,
+}
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,12 @@ def test_did_it_act(runs):
 def test_metrics_are_those_of_the_run_by_its_own_account(runs):
     html, summary = page(runs / "two"), json.loads((runs / "two" / "summary.json").read_text())
     words = text(html)
-    for name, title in (("roc_auc", "ROC AUC"), ("average_precision", "Average precision"), ("log_loss", "Log loss"), ("brier", "Brier score")):
+    for name, title in (
+        ("roc_auc", "ROC AUC"),
+        ("average_precision", "Average precision"),
+        ("log_loss", "Log loss"),
+        ("brier", "Brier score"),
+    ):
         metric = summary["metrics"][name]
         assert {metric["value"], *metric["interval_95"]} <= numbers(html)
         assert title in words
@@ -119,7 +124,7 @@ def test_curves_of_another_class_or_metrics_of_other_classes(runs, tmp_path):
         page(tmp_path / "run")
     (tmp_path / "run" / "curves.json").unlink()
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    summary["metrics"]["roc_auc"]["by_class"] = [summary["metrics"]["roc_auc"]]
+    summary["metrics"]["roc_auc"]["by_class"] = [dict(summary["metrics"]["roc_auc"])]
     (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(InputError, match="another number of classes"):
         page(tmp_path / "run")

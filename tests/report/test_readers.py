@@ -15,7 +15,15 @@ pytestmark = pytest.mark.xdist_group("runs")
 ODD = [
     None, "x", "", [], {}, float("nan"), float("inf"), -1, -0.5, 0, 1e308, 10**400, [[1]], True, "<script>", [None], {"a": 1}, 5e-324,
 ]  # fmt: skip
-FILES = ("summary.json", "config.json", "starts.json", "confusion.json", "curves.json", "metrics.jsonl", "selection.json")
+FILES = (
+    "summary.json",
+    "config.json",
+    "starts.json",
+    "confusion.json",
+    "curves.json",
+    "metrics.jsonl",
+    "selection.json",
+)
 
 
 def leaves(data, path=()):

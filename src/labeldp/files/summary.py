@@ -22,7 +22,12 @@ Ends: TypeAlias = tuple[float, float]
 _MOST_CLASSES, _MOST_FEATURES, _MOST_ROWS, _MOST = 10**6, 1 << 26, 1 << 30, 10**12
 _MOST_POINTS = 1000  # of a curve
 _ROUNDING = 1e-6
-_RANGES = {"roc_auc": (0.0, 1.0), "average_precision": (0.0, 1.0), "log_loss": (0.0, math.inf), "brier": (0.0, math.inf)}
+_RANGES = {
+    "roc_auc": (0.0, 1.0),
+    "average_precision": (0.0, 1.0),
+    "log_loss": (0.0, math.inf),
+    "brier": (0.0, math.inf),
+}
 
 
 @dataclass(frozen=True)
@@ -219,7 +224,9 @@ class TrainingSummary:
             raise InputError("an accuracy on public test labels is from 0 to 1, of so many rows.")
         for name, (low, high) in _RANGES.items():
             if name in self.metrics and not self.metrics[name].within(low, high):
-                raise InputError(f"{name} is at least {low:g}" + ("." if high == math.inf else f", and at most {high:g}."))
+                raise InputError(
+                    f"{name} is at least {low:g}" + ("." if high == math.inf else f", and at most {high:g}.")
+                )
 
     @property
     def behind(self) -> tuple[str, ...]:
