@@ -103,7 +103,16 @@ def test_the_script_writes_what_python_wrote(opened, epsilon, classes, prior, de
     still = opened(epsilon, classes, prior=prior, delta=delta, java_script_enabled=False)
     moving = opened(epsilon, classes, prior=prior, delta=delta)
     assert table(still) == table(moving)
-    for part in ("#setting", "#entropy", "#advice", "#said-within", "#said-sure", "#true-rows", "#rarest", "#true-auc-rows"):
+    for part in (
+        "#setting",
+        "#entropy",
+        "#advice",
+        "#said-within",
+        "#said-sure",
+        "#true-rows",
+        "#rarest",
+        "#true-auc-rows",
+    ):
         assert still.text_content(part) == moving.text_content(part)
     for page in (still, moving):
         assert page.locator("#mechanisms .mark:visible").count() == 1
@@ -264,7 +273,15 @@ def test_a_change_takes_a_moment_only(opened, classes, shares):
     prior = (
         np.full(classes, 1 / classes) if shares == "equal" else np.arange(1, classes + 1) * 2 / classes / (classes + 1)
     )
-    setting = {"judged": JUDGED, "epsilon": 1.0, "prior": prior.tolist(), "delta": 1e-5, "acceptsDelta": False, "within": 0.02, "z": 2}
+    setting = {
+        "judged": JUDGED,
+        "epsilon": 1.0,
+        "prior": prior.tolist(),
+        "delta": 1e-5,
+        "acceptsDelta": False,
+        "within": 0.02,
+        "z": 2,
+    }
     took = page.evaluate(
         "setting => [0, 1, 2].map(() => { const began = performance.now(); Numbers.plan(setting); return performance.now() - began; })",
         setting,

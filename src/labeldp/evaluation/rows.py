@@ -1,8 +1,8 @@
 """How many held-out rows it takes to tell a ROC AUC, before there are any: for `labeldp plan`.
 
-With π the share of positive rows, a the AUC, w the unbiased indicator of a positive row (see `labeldp.evaluation.indicators`), whose noise has
-variance v₁ at positive rows and v₀ at others, and F₀, F₁ the laws of their scores, a row's part in the error of the estimated AUC is
-(Hájek's projection of Σ w_i(1 − w_j)(K_ij − a), over its expected denominator)
+With π the share of positive rows, a the AUC, w the unbiased indicator of a positive row (see `labeldp.evaluation.indicators`), whose
+noise has variance v₁ at positive rows and v₀ at others, and F₁, F₀ the laws of their scores, a row's part in the error of the
+estimated AUC is (Hájek's projection of Σ w_i(1 − w_j)(K_ij − a), over its expected denominator)
 
     ψ = [w·(1 − π)·(F₀(s) − a) + (1 − w)·π·(1 − F₁(s) − a)] / π(1 − π)
 
@@ -11,7 +11,8 @@ Given the label and the score its noise is (w − y)·g(s), g = (1 − π)(F₀(
     n·Var = Var₁(F₀)/π + Var₀(F₁)/(1 − π)                         drawing rows: what true labels cost too
           + [π·v₁·E₁(g²) + (1 − π)·v₀·E₀(g²)] / π²(1 − π)²        the noise
 
-where Var₁, E₁ are over positive rows and Var₀, E₀ over others. Scores are taken to be normal with one variance, √2·Φ⁻¹(a) apart (the binormal model).
+where Var₁, E₁ are over positive rows and Var₀, E₀ over others. Scores are taken to be normal with one variance, √2·Φ⁻¹(a) apart (the
+binormal model).
 """
 
 from __future__ import annotations
@@ -82,9 +83,7 @@ def auc_variance(share: float, auc: float, noise: tuple[float, float] = (0.0, 0.
     return drawn + noisy / (share * rest) ** 2
 
 
-def rows_for_auc(
-    mechanism: Judge, share: float, standard_error: float = STANDARD_ERROR, *, auc: float = AUC
-) -> int:
+def rows_for_auc(mechanism: Judge, share: float, standard_error: float = STANDARD_ERROR, *, auc: float = AUC) -> int:
     """About how many held-out rows, released by this mechanism, tell an AUC with this standard error where this share is positive."""
     return math.ceil(auc_variance(share, auc, noise_variances(mechanism)) / check_error(standard_error) ** 2)
 

@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.evaluation.rows import AUC, STANDARD_ERROR, auc_variance, check_error, rarest_share, rows_for_auc, scores_apart
+from labeldp.evaluation.rows import (
+    AUC,
+    STANDARD_ERROR,
+    auc_variance,
+    check_error,
+    rarest_share,
+    rows_for_auc,
+    scores_apart,
+)
 from labeldp.mechanisms import StatisticLaw
 from labeldp.mechanisms.base import check_prior
 from labeldp.mechanisms.plan import DEFAULT_DELTA, Choice, Plan

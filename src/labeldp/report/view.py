@@ -265,7 +265,9 @@ class View:
     roc: Markup | None
     lift: Markup | None
     calibration: Markup | None
-    by_class: tuple[tuple[str, tuple[ShownMetric, ...]], ...]  # the metrics of a class against the rest, for the first classes
+    by_class: tuple[
+        tuple[str, tuple[ShownMetric, ...]], ...
+    ]  # the metrics of a class against the rest, for the first classes
 
     @classmethod
     def of(cls, run: Run, number: int) -> View:
