@@ -89,7 +89,7 @@ def test_what_cannot_be_told_is_no_number(runs, tmp_path):
     summary["metrics"]["roc_auc"] |= {"rows_needed": 92_000}
     for one in (*curves["points"], *curves["calibration"]):
         told = [name for name in one if f"{name}_95" in one]
-        one |= {name: None for name in told} | {f"{name}_95": [0.0, 1.0] for name in told}
+        one |= dict.fromkeys(told) | {f"{name}_95": [0.0, 1.0] for name in told}
     for name, data in (("summary.json", summary), ("curves.json", curves)):
         (tmp_path / "run" / name).write_text(json.dumps(data))
     html = page(tmp_path / "run")
