@@ -82,14 +82,28 @@ def test_metrics_are_those_of_the_run_by_its_own_account(runs):
     assert all("by its own account" in metric["given"] for metric in found.values())
 
 
-def test_what_cannot_be_told_is_no_number(runs):
-    """400 rows at ε = 0.1, of which 160 judge."""
-    summary = json.loads((runs / "few" / "summary.json").read_text())["metrics"]["roc_auc"]
-    html = page(runs / "few")
-    assert summary["value"] is None
-    assert f"cannot be told from 160 rows; about {summary['rows_needed']:,} would do" in text(html)
-    assert "The ROC curve cannot be told from 160 rows." in text(html)
+def test_what_cannot_be_told_is_no_number(runs, tmp_path):
+    shutil.copytree(runs / "two", tmp_path / "run")
+    summary, curves = (json.loads((tmp_path / "run" / name).read_text()) for name in ("summary.json", "curves.json"))
+    summary["metrics"]["roc_auc"] |= {"value": None, "standard_error": None, "interval_95": [0.0, 1.0], "rows": 160}
+    summary["metrics"]["roc_auc"] |= {"rows_needed": 92_000}
+    for one in (*curves["points"], *curves["calibration"]):
+        told = [name for name in one if f"{name}_95" in one]
+        one |= dict.fromkeys(told) | {f"{name}_95": [0.0, 1.0] for name in told}
+    for name, data in (("summary.json", summary), ("curves.json", curves)):
+        (tmp_path / "run" / name).write_text(json.dumps(data))
+    html = page(tmp_path / "run")
+    words = text(html)
+    assert "ROC AUC, estimated unknown cannot be told from 160 rows; about 92,000 would do" in words
+    for title in ("The ROC curve", "Calibration", "Lift"):
+        assert f"{title} cannot be told from {curves['rows']:,} rows." in words
     assert ">ROC curve" not in html
+    # Of some points only: the others are drawn.
+    curves["points"][3] |= {"true_positive_rate": 0.5, "false_positive_rate": 0.25, "lift": 1.5}
+    curves["calibration"][0]["observed"] = 0.5
+    (tmp_path / "run" / "curves.json").write_text(json.dumps(curves))
+    html = page(tmp_path / "run")
+    assert all(f">{title}" in html for title in ("ROC curve", "Calibration: what", "Lift, by"))
 
 
 def test_metrics_class_by_class(runs):
