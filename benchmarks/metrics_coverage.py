@@ -215,12 +215,20 @@ def summed_up(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
         wide = [
             one["width_to_true_labels"] for one in enough if one["width_to_true_labels"] and one["cannot_tell"] < 0.5
         ]
+        told = [
+            (one["coverage_told"], key, 1 - one["cannot_tell"])
+            for key, _, one in mine
+            if one["coverage_told"] is not None and (1 - one["cannot_tell"]) * one["replicates"] >= 50
+        ]
         rows.append({
             "metric": name, "cells": len(mine), "least_coverage": worst[2]["coverage"], "least_in": worst[0],
             "least_replicates": worst[2]["replicates"],
             "cells_below": sum(one["coverage"] < LEAST for _, _, one in mine),
             "mean_coverage": float(np.mean([cell["first"][name] for _, cell, _ in mine])),
             "cannot_tell": float(np.mean([one["cannot_tell"] for one in enough])) if enough else None,
+            # Of those intervals alone that come with a number, in cells where 50 or more do.
+            "least_coverage_told": min(told)[0] if told else None, "least_told_in": min(told)[1] if told else None,
+            "least_told_share": min(told)[2] if told else None,
             "median_width_to_true_labels": float(np.median(wide)) if wide else None,
         })  # fmt: skip
     return rows
@@ -268,6 +276,7 @@ def main() -> None:
             known["again"] += doubtful
             print("again", cell.key(), {n: known["metrics"][n]["coverage"] for n in doubtful}, flush=True)
             write(asked.out, made)
+    write(asked.out, made)
 
 
 def least_likely(known: dict[str, Any]) -> float:
