@@ -31,7 +31,7 @@ from labeldp.selection.drafts import PrivateSelection, score_path
 from labeldp.training.run import predict
 
 ROWS = 300
-RATES = {"mechanism": ["subset", "laplace"], "epochs": [3], "learning_rate": [1e-6, 0.05]}
+RATES = {"mechanism": ["subset", "laplace"], "epochs": [3], "learning_rate": [1e-12, 0.05]}
 
 
 class Killed(BaseException):
@@ -202,12 +202,12 @@ def digits(options, **changes):
 
 
 def test_a_clearly_better_candidate_wins_whenever_it_is_tried(tmp_path, runs, monkeypatch):
-    """Learning rate 1e-6 or 0.05 on digits at ε = 8: a hundred of 144 right answers apart, each with noise of ε > 3.
+    """Learning rate 1e-12 (whose outputs are all equal) or 0.05 on digits at ε = 8: a hundred of 144 right answers apart, each with noise of ε > 3.
 
     False alarm: below e^-90 for noise that hides 30 of them, and none for the draws, whose coins are seeded and show both candidates.
     """
     monkeypatch.setattr(Repeats, "draw", lambda self, entropy: 4)
-    what, bundle = digits({"model": "mlp", "epochs": 10, "learning_rate": [1e-6, 0.05]}, epsilon=8.0)
+    what, bundle = digits({"model": "mlp", "epochs": 10, "learning_rate": [1e-12, 0.05]}, epsilon=8.0)
     done = what.run(tmp_path / "out", data_set="digits", ledger=Ledger(tmp_path / "l.ledger"), entropy=SeededEntropy(2))
     assert {one.number for one in runs} == {0, 1}
     assert done.selection["score_epsilon"] > 3
