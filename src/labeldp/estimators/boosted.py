@@ -17,8 +17,8 @@ from labeldp.estimators import boosting
 from labeldp.estimators.likelihood import (
     FOLDS_AT_MOST,
     Calibration,
-    Rows,
     Marginal,
+    Rows,
     as_logits,
     calibrate,
     folds,

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.estimators.likelihood import CHUNK, Rows, Marginal, loss, pieces, probabilities, start_of
+from labeldp.estimators.likelihood import CHUNK, Marginal, Rows, loss, pieces, probabilities, start_of
 from labeldp.release.release import Release
 
 Gradients = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
