@@ -200,7 +200,7 @@ def test_an_ordinary_booster_is_refused():
     x, y = table(300)
     for objective in ("binary", "cross_entropy"):
         plain = lightgbm.train({**QUIET, "objective": objective}, lightgbm.Dataset(x, y), 2)
-        with pytest.raises(InputError, match="not with boosting.objective"):
+        with pytest.raises(InputError, match=r"not with boosting\.objective"):
             boosting.predict_proba(plain, x)
 
 

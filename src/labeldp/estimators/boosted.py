@@ -17,8 +17,8 @@ from labeldp.estimators import boosting
 from labeldp.estimators.likelihood import (
     FOLDS_AT_MOST,
     Calibration,
+    Marginal,
     Rows,
-    Start,
     as_logits,
     calibrate,
     folds,
@@ -171,20 +171,32 @@ def fit_boosted(
     assert recipe.bags is not None
     assert recipe.rate is not None
     assert recipe.leaves is not None
-    parameters = {**recipe.parameters(classes), **({} if threads is None else {"num_threads": threads})}
+    parameters = {
+        **recipe.parameters(classes),
+        "objective": "none",
+        **({} if threads is None else {"num_threads": threads}),
+    }
     fold = folds(len(of.rows), recipe.bags, recipe.seed)
     whole = boosting.dataset(
         x, release, of.rows, weight=given, params={**parameters, "feature_pre_filter": False},
         categorical_feature=native or "auto", free_raw_data=True,
     )  # fmt: skip
-    whole.set_init_score(_first_scores(start, len(of.rows)))
+    first = _first_scores(start, len(fold))
+    whole.set_init_score(first)
     whole.construct()
-    grown = _grow(lightgbm, parameters, whole, fold, recipe, start, progress)
-    # Best after a few rounds means that each took too much.
-    while given_recipe.rate is None and given_recipe.leaves is None and grown.rounds < _HASTY and recipe.rate > 0.02:
-        recipe = replace(recipe, rate=recipe.rate / 2, leaves=max(2, recipe.leaves // 2))
-        slower = _grow(lightgbm, {**parameters, **recipe.parameters(classes)}, whole, fold, recipe, start, progress)
-        grown = min(grown, slower, key=lambda one: one.history[one.rounds])
+    if not (x != x[0]).any():  # NaN differs from itself
+        # LightGBM refuses a table that says nothing.
+        nothing = (boosting.mean_loss(first, of, given),)
+        grown = _Grown(("",) * recipe.bags, 0, nothing, first.astype(np.float32), recipe)
+    else:
+        grown = _grow(lightgbm, parameters, whole, fold, recipe, start, progress)
+        # Best after a few rounds means that each took too much.
+        while (
+            given_recipe.rate is None and given_recipe.leaves is None and grown.rounds < _HASTY and recipe.rate > 0.02
+        ):
+            recipe = replace(recipe, rate=recipe.rate / 2, leaves=max(2, recipe.leaves // 2))
+            slower = _grow(lightgbm, {**parameters, **recipe.parameters(classes)}, whole, fold, recipe, start, progress)
+            grown = min(grown, slower, key=lambda one: one.history[one.rounds])
     correction = calibrate(_centred(as_logits(grown.held_out)), release.evidence, of.rows, given)
     return BoostedTrees(
         models=grown.models,
@@ -213,7 +225,7 @@ class _Grown:
 
 
 def _grow(
-    lightgbm: Any, parameters: dict[str, Any], whole: Any, fold: npt.NDArray[np.int64], recipe: BoostingRecipe, start: Start,
+    lightgbm: Any, parameters: dict[str, Any], whole: Any, fold: npt.NDArray[np.int64], recipe: BoostingRecipe, start: Marginal,
     progress: Callable[[dict[str, Any]], None],
 ) -> _Grown:  # fmt: skip
     """All bags, round by round, until the sum of their held-out losses has not improved for a while."""
@@ -271,7 +283,7 @@ def _shape(count: int, classes: int) -> tuple[int, ...]:
     return (count,) if classes == 2 else (count, classes)
 
 
-def _first_scores(start: Start, count: int) -> npt.NDArray[np.float64]:
+def _first_scores(start: Marginal, count: int) -> npt.NDArray[np.float64]:
     """The class shares, as scores."""
     logits = start.logits
     if len(logits) == 2:
@@ -307,7 +319,7 @@ class _Bag:
     """One booster, and the fold that it leaves out."""
 
     def __init__(
-        self, lightgbm: Any, parameters: dict[str, Any], whole: Any, fold: Any, number: int, start: Start
+        self, lightgbm: Any, parameters: dict[str, Any], whole: Any, fold: Any, number: int, start: Marginal
     ) -> None:
         self.left_out = np.flatnonzero(fold == number)
         learned = whole.subset(np.flatnonzero(fold != number))

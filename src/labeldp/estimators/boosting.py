@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.estimators.likelihood import CHUNK, Rows, Start, loss, pieces, probabilities, start_of
+from labeldp.estimators.likelihood import CHUNK, Marginal, Rows, loss, pieces, probabilities, start_of
 from labeldp.release.release import Release
 
 Gradients = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
@@ -72,7 +72,7 @@ class Known:
         return np.concatenate([self.evidence(part).max(axis=1) for part in pieces(len(self.rows), self.num_classes)])
 
     @cached_property
-    def start(self) -> Start:
+    def start(self) -> Marginal:
         """What it says with no features."""
         return start_of(self.release.evidence, self.rows, self.num_classes)
 
@@ -118,6 +118,8 @@ def dataset(
             f"this release has {release.mechanism.num_classes} classes, and the one of `reference` {other.num_classes}."
         )
     given = None if weight is None else checked_weights(weight, count)
+    if options.get("params"):  # LightGBM checks them against an objective before it hears of ours
+        options["params"] = {**options["params"], "objective": "none"}
     # LightGBM wants labels; it gets zeros, which nothing reads.
     data = lightgbm().Dataset(X, label=np.zeros(count, dtype=np.float32), weight=given, reference=reference, **options)
     setattr(data, _KNOWN, Known(release, positions))
@@ -161,7 +163,7 @@ class Objective:
 
     With v = p(1 − p), a clean label has curvature v, and the majoriser of ours is v too: safe, and far too slow where a row tells
     little. Expected over what could have been released it is v·v/(v + t); for two-class response t = e^ε/(e^ε − 1)², and for any
-    mechanism it is read from the release (`Start.dulling`). Its factor v/(v + t) is not let below an eighth of what it is at the class
+    mechanism it is read from the release (`Marginal.dulling`). Its factor v/(v + t) is not let below an eighth of what it is at the class
     shares, or scores
     would fly off where p is near 0 or 1. Compared with others in benchmarks/results/boosting-hessians.json.
     """
@@ -201,7 +203,7 @@ class Objective:
         return self._buffers[count]
 
     @staticmethod
-    def _begin(start: Start, gradient: Any, curvature: Any, data: Any) -> None:
+    def _begin(start: Marginal, gradient: Any, curvature: Any, data: Any) -> None:
         """Let the first trees carry the class shares: the model is whole, saved or not, and nobody has to add them back.
 
         A leaf's value is −rate·ΣG/(ΣH + λ). With G − H·s/rate for G it is larger by s, and no split changes, if λ is small beside ΣH: so
@@ -263,7 +265,7 @@ def binary_gradients(
 
 
 def many_gradients(
-    scores: npt.NDArray[np.float64], evidence: Callable[[slice], npt.NDArray[np.float32]], start: Start, gradient: Any, curvature: Any
+    scores: npt.NDArray[np.float64], evidence: Callable[[slice], npt.NDArray[np.float32]], start: Marginal, gradient: Any, curvature: Any
 ) -> None:  # fmt: skip
     """The same for three classes and more; one row of memory a class."""
     count, classes = scores.shape

@@ -30,6 +30,7 @@ from labeldp.estimators.likelihood import (
 
 Floats = npt.NDArray[np.float64]
 
+_CHUNK = 1 << 20  # numbers of evidence in memory at a time
 FAR = 10.0  # standard deviations: further out, one row in ten thousand would outweigh the others
 PATH = tuple(10.0 ** (power / 2) for power in range(-9, 3))  # inverse strengths, 3e-5 to 10
 
@@ -205,7 +206,8 @@ def fit_linear(
     # Two classes need one column w: W = (−w/2, w/2), ‖W‖² = ‖w‖²/2.
     columns = 1 if num_classes == 2 else num_classes
     half = 0.5 if columns == 1 else 1.0
-    chunk = list(pieces(len(rows), max(num_classes, 4)))
+    step = max(1, _CHUNK // num_classes)
+    chunk = [slice(first, first + step) for first in range(0, len(rows), step)]
     told = [evidence(rows[part]) for part in chunk] if len(rows) * num_classes <= _KEPT else None
     total = len(rows) if weight is None else float(np.sum(weight))
 
