@@ -124,7 +124,13 @@ class BoostingRecipe:
             "cat_smooth": self.category_penalty, "cat_l2": self.category_penalty,
         }  # fmt: skip
         some = {name: value for name, value in names.items() if value is not None}
-        return {**some, **({"num_class": num_classes} if num_classes > 2 else {}), "seed": self.seed, "verbosity": -1, "objective": "none"}
+        return {
+            **some,
+            **({"num_class": num_classes} if num_classes > 2 else {}),
+            "seed": self.seed,
+            "verbosity": -1,
+            "objective": "none",
+        }
 
 
 def recipe_for(

@@ -233,7 +233,9 @@ def _of_ratio(name: str, ratio: Ratio, value: float | None, scale: float = 1.0, 
 
 def _rows_for(ratio: Ratio) -> int:
     """So many that √(V/n)/bottom is `WORTH_SAYING`; a class that seems not to be there is given one standard error of rows."""
-    share = max(ratio.bottom, math.sqrt(max(ratio.shown.yy, ratio.noise.yy) / ratio.rows), 1 / ratio.rows)
+    # π(1 − π) is at most a quarter: noise that is larger must not pass for positives.
+    seems = max(ratio.bottom, math.sqrt(max(ratio.shown.yy, ratio.noise.yy) / ratio.rows), 1 / ratio.rows)
+    share = min(seems, 0.25)
     needed = float(ratio.variance(0.5)) / (WORTH_SAYING * share) ** 2
     return _round_up(max(needed, 1.5 * ratio.rows))
 
