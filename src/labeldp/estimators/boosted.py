@@ -100,11 +100,11 @@ class BoostingRecipe:
         chosen: dict[str, Any] = {
             "rounds": 2000,
             "patience": 40,
-            "rate": 0.05,
+            "rate": 0.05 if told < 3000 else 0.1,
             "leaves": int(np.clip(math.sqrt(told) / 5, 4, 24)),
             "least_rows": int(np.clip(num_rows // 50, 1, 20)),
             "least_information": 0.0,
-            "penalty": 1.0,
+            "penalty": 2.0,
             "feature_fraction": 0.5 if num_features >= 4 else 1.0,
             "bags": 5 if num_rows <= 200_000 else 3,
         }
@@ -115,6 +115,7 @@ class BoostingRecipe:
         names = {
             "learning_rate": self.rate, "num_leaves": self.leaves, "min_data_in_leaf": self.least_rows,
             "min_sum_hessian_in_leaf": self.least_information, "lambda_l2": self.penalty, "feature_fraction": self.feature_fraction,
+            "cat_smooth": 1.0, "cat_l2": 1.0,
         }  # fmt: skip
         some = {name: value for name, value in names.items() if value is not None}
         return {**some, **({"num_class": num_classes} if num_classes > 2 else {}), "seed": self.seed, "verbosity": -1}
@@ -290,7 +291,7 @@ class BoostedTrees:
     @cached_property
     def _boosters(self) -> list[Any]:
         lightgbm = boosting.lightgbm()
-        return [lightgbm.Booster(model_str=text, params={"verbosity": -1}) for text in self.models if text]
+        return [lightgbm.Booster(model_str=text) for text in self.models if text]
 
     def logits(self, x: npt.NDArray[Any], *, threads: int | None = None) -> npt.NDArray[np.float64]:
         """(n, C), whose softmax are the probabilities."""

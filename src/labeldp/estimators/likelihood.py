@@ -151,7 +151,7 @@ class Calibration:
 
 
 _DOUBT = 0.5  # standard deviation, before anything is seen, of log slope and of each bias
-_STEEPEST = 4.0
+_STEEPEST = 10.0
 
 
 def calibrate(logits: Floats, evidence: Evidence, rows: Rows, weights: Floats | None = None) -> Calibration:
