@@ -63,7 +63,10 @@ class PublicTable:
 
 
 def load_table(name: str, seed: int = 0, folder: Path | None = None) -> PublicTable:
-    """The named table, from files in `folder` (default: $LABELDP_DATA, else ./data). Another seed is another split, where none is official."""
+    """The named table, from files in `folder` (default: $LABELDP_DATA, else ./data).
+
+    Another seed is another split, where none is official.
+    """
     if name not in _LOADERS:
         raise InputError(f"unknown table {name!r}; choose one of {', '.join(_LOADERS)}.")
     if seed < 0:
@@ -142,7 +145,9 @@ def _adult(name: str, seed: int, folder: Path) -> PublicTable:
     parts = []
     for file in ("adult.data.gz", "adult.test.gz"):
         path = folder / file
-        lines = [line for line in _content(path, "UCI's Adult").split(b"\n") if line.strip() and not line.startswith(b"|")]
+        lines = [
+            line for line in _content(path, "UCI's Adult").split(b"\n") if line.strip() and not line.startswith(b"|")
+        ]
         table = _cells(b"\n".join(lines), path, [*_ADULT, "income"])
         classes = _classes(pc.utf8_rtrim(table["income"], "."), ("<=50K", ">50K"), path)
         parts.append((table.drop_columns(["income"]), classes))
@@ -175,7 +180,11 @@ def _diabetes(name: str, seed: int, folder: Path) -> PublicTable:
     texts = {one: pc.binary_join_element_wise("code", table[one], " ") for one in _DIABETES_CODES}  # not numbers
     kept = [one for one in table.column_names if one not in (*_DIABETES_IDS, "readmitted")]
     table = pa.table({one: texts.get(one, table[one]) for one in kept})
-    return _split(name, table, y, tested, 3) if name == "diabetes3" else _split(name, table, (y == 2).astype(np.int64), tested, 2)
+    return (
+        _split(name, table, y, tested, 3)
+        if name == "diabetes3"
+        else _split(name, table, (y == 2).astype(np.int64), tested, 2)
+    )
 
 
 def _criteo(name: str, seed: int, folder: Path) -> PublicTable:
@@ -237,7 +246,9 @@ def _drawn(count: int, seed: int) -> npt.NDArray[np.bool_]:
     return tested
 
 
-def _split(name: str, table: pa.Table, y: npt.NDArray[np.int64], tested: npt.NDArray[np.bool_], classes: int) -> PublicTable:
+def _split(
+    name: str, table: pa.Table, y: npt.NDArray[np.int64], tested: npt.NDArray[np.bool_], classes: int
+) -> PublicTable:
     train, test = table.filter(pa.array(~tested)), table.filter(pa.array(tested))
     return _made(name, train, y[~tested], test, y[tested], classes)
 
@@ -261,7 +272,9 @@ def _is_number(cells: Any) -> bool:
 
 
 def _typed(table: pa.Table, numbers: list[str]) -> pa.Table:
-    return pa.table({one: table[one].cast(pa.float64()) if one in numbers else table[one] for one in table.column_names})
+    return pa.table(
+        {one: table[one].cast(pa.float64()) if one in numbers else table[one] for one in table.column_names}
+    )
 
 
 def _encoded(train: pa.Table, test: pa.Table, categories: str) -> tuple[Floats, Floats, tuple[int, ...]]:

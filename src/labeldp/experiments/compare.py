@@ -7,7 +7,7 @@ are released too, so that what an owner would be told of a model stands beside i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from labeldp.estimators.boosted import BoostingRecipe, fit_boosted
 from labeldp.estimators.linear import LinearRecipe, fit_linear_path
 from labeldp.evaluation.metrics import MetricEstimate, estimate_metrics
 from labeldp.files.run import RunFolder
-from labeldp.files.summary import Certificate, StatedFit, TablesSummary
+from labeldp.files.schema import decode
+from labeldp.files.summary import Certificate, StatedFit, StatedMetric, TablesSummary
 from labeldp.machine import Machine
 from labeldp.mechanisms import Mechanism, NoPrivacy, StatisticLaw, judge_of
 from labeldp.mechanisms.plan import calibrate
@@ -67,7 +68,9 @@ class Comparing:
     def __post_init__(self) -> None:
         unknown = [model for model in self.models if model not in MODELS]
         if unknown or not self.models or len(set(self.models)) != len(self.models):
-            raise InputError(f"`models` are some of {', '.join(MODELS)}, each once; got {', '.join(self.models) or 'none'}.")
+            raise InputError(
+                f"`models` are some of {', '.join(MODELS)}, each once; got {', '.join(self.models) or 'none'}."
+            )
 
     def mechanisms(self, num_classes: int) -> list[Mechanism]:
         """At its ε."""
@@ -127,7 +130,9 @@ class _Released:
         return _scores(self.test.mechanism, self.test.observations, probabilities)
 
 
-def _scores(mechanism: Mechanism, observations: npt.NDArray[Any], probabilities: Probabilities) -> dict[str, MetricEstimate]:
+def _scores(
+    mechanism: Mechanism, observations: npt.NDArray[Any], probabilities: Probabilities
+) -> dict[str, MetricEstimate]:
     return estimate_metrics(mechanism, observations, probabilities, names=SCORES)
 
 
@@ -179,7 +184,10 @@ def _naive(model: _Model, released: _Released, clean: bool) -> list[StatedFit]:
         return [model.scored(NAIVE, probabilities, seconds, {})]
     judge, _ = judge_of(released.train.mechanism, released.train.observations[:1])
     back = led_back(probabilities, judge.law())
-    return [model.scored(name, said, seconds, released.judged(said)) for name, said in ((NAIVE, probabilities), (INVERTED, back))]
+    return [
+        model.scored(name, said, seconds, released.judged(said))
+        for name, said in ((NAIVE, probabilities), (INVERTED, back))
+    ]
 
 
 def led_back(observed: Probabilities, law: StatisticLaw) -> Probabilities:
@@ -237,22 +245,31 @@ class _Model:
     def _plain_trees(self, observed: npt.NDArray[Any]) -> Probabilities:
         """LightGBM with its own defaults, as somebody has it who knows nothing of the noise."""
         lightgbm, classes = boosting.lightgbm(), self.table.num_classes
-        options: dict[str, Any] = {"objective": "binary"} if classes == 2 else {"objective": "multiclass", "num_class": classes}
-        options |= {"seed": self.seed, "verbosity": -1} | ({} if self.threads is None else {"num_threads": self.threads})
+        options: dict[str, Any] = (
+            {"objective": "binary"} if classes == 2 else {"objective": "multiclass", "num_class": classes}
+        )
+        options |= {"seed": self.seed, "verbosity": -1} | (
+            {} if self.threads is None else {"num_threads": self.threads}
+        )
         data = lightgbm.Dataset(
-            self.table.coded, observed.astype(np.float32), categorical_feature=list(self.table.categorical) or "auto", params=options
+            self.table.coded,
+            observed.astype(np.float32),
+            categorical_feature=list(self.table.categorical) or "auto",
+            params=options,
         )
         said = np.asarray(lightgbm.train(options, data, PLAIN_ROUNDS).predict(self.table.coded_test))
         return np.stack((1 - said, said), axis=1) if classes == 2 else said
 
-    def scored(self, reading: str, probabilities: Probabilities, seconds: float, estimates: dict[str, MetricEstimate]) -> StatedFit:
+    def scored(
+        self, reading: str, probabilities: Probabilities, seconds: float, estimates: dict[str, MetricEstimate]
+    ) -> StatedFit:
         """By true test labels."""
         true = _scores(NoPrivacy(self.table.num_classes), self.table.test_labels, probabilities)
-        values = [true[name].value for name in SCORES]
-        if any(value is None for value in values):
+        auc, loss, precision = (true[name].value for name in SCORES)
+        if auc is None or loss is None or precision is None:
             raise InputError(f"the test rows of {self.table.name} are too few to score a model.")
         stated = {name: _stated(estimate) for name, estimate in estimates.items()}
-        return StatedFit(self.name, reading, *(float(value or 0.0) for value in values), seconds, stated)
+        return StatedFit(self.name, reading, float(auc), float(loss), float(precision), seconds, stated)
 
 
 def _whole(probabilities: Any) -> Probabilities:
@@ -260,8 +277,5 @@ def _whole(probabilities: Any) -> Probabilities:
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def _stated(estimate: MetricEstimate) -> Any:
-    from labeldp.files.schema import decode
-    from labeldp.files.summary import StatedMetric
-
+def _stated(estimate: MetricEstimate) -> StatedMetric:
     return decode(StatedMetric, {name: value for name, value in estimate.to_json().items() if name != "by_class"})
