@@ -244,6 +244,8 @@ def to_markdown(report: Document) -> str:
     """The whole page."""
     parts = [f"# {_text(report.title)}", f"Made by: `{report.made_by}`. Nothing here is typed by hand."]
     parts.append("Measured on: " + ("; ".join(map(_text, report.machines)) or "nothing yet") + ".")
+    if report.related:
+        parts.append("See also: " + ", ".join(f"[{_text(title)}]({file})" for title, file in report.related) + ".")
     for sheet in report.sheets:
         parts += _sheet(sheet)
     parts += [f"![{_text(picture.alt)}]({picture.file})" for picture in report.pictures]
@@ -326,7 +328,7 @@ def collect(
     write_text(here.with_suffix(".md"), to_markdown(whole))
     write_text(here.with_suffix(".html"), to_html(whole, place.out))
     if markdown is not None:
-        write_text(markdown, to_markdown(drawn(markdown)))
+        write_text(markdown, to_markdown(replace(drawn(markdown), related=plan.related)))
     return Collected(data, whole, missing)
 
 

@@ -237,6 +237,7 @@ class Document:
     missing: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    related: tuple[tuple[str, str], ...] = ()  # titles and files of other pages beside it
 
 
 TITLES = {
@@ -292,6 +293,7 @@ class Reproduction:
     queue: tuple[Cell, ...] = ()  # where the order matters; else row by row
     drawings: tuple[Figure, ...] = ()
     beside: Callable[[Reproduction, Results], Any] = field(default=lambda plan, results: None)  # more for the JSON file
+    related: tuple[tuple[str, str], ...] = ()  # other pages, where the Markdown is put among them
 
     def cells(self) -> tuple[Cell, ...]:
         """Each once, in order."""

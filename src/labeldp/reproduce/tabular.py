@@ -66,7 +66,7 @@ def tabular(scale: str, seeds: int | None) -> Reproduction:
     )
     notes = (SMOKE, *NOTES) if scale == "smoke" else NOTES
     title = "Tables: models, and ways to read noisy labels, at equal ε"
-    return Reproduction("tabular", scale, title, made, _sheets, notes, tuple(queue), drawings, beside)
+    return Reproduction("tabular", scale, title, made, _sheets, notes, tuple(queue), drawings, beside, (("images", "results.md"),))
 
 
 _SMOKE: list[tuple[str, tuple[float | None, ...], tuple[str, ...]]] = [
