@@ -84,9 +84,8 @@ def test_values(words, option, begun, names):
 
 def test_the_names_are_those_of_the_registries():
     from labeldp import models
-    from labeldp.data import bundled
+    from labeldp.data import bundled, public
     from labeldp.data import download as published
-    from labeldp.data import public
     from labeldp.denoise import WAYS
     from labeldp.experiments import compare
     from labeldp.mechanisms import plan

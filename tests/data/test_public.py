@@ -22,9 +22,15 @@ def write_gz(path, text):
 
 def write_adult(folder):
     line = "39, State-gov, 77516, Bachelors, 13, Never-married, {}, Not-in-family, White, Male, 2174, 0, 40, {}, {}\n"
-    rows = [line.format("Sales" if i % 3 else "Tech", "Cuba" if i % 5 else "?", ">50K" if i % 4 == 0 else "<=50K") for i in range(40)]
+    rows = [
+        line.format("Sales" if i % 3 else "Tech", "Cuba" if i % 5 else "?", ">50K" if i % 4 == 0 else "<=50K")
+        for i in range(40)
+    ]
     write_gz(folder / "adult.data.gz", "".join(rows).replace("39", "40", 7) + "\n")
-    write_gz(folder / "adult.test.gz", "|1x3 Cross validator\n" + "".join(rows[:9]).replace("K\n", "K.\n").replace("Tech", "New") + "\n")
+    write_gz(
+        folder / "adult.test.gz",
+        "|1x3 Cross validator\n" + "".join(rows[:9]).replace("K\n", "K.\n").replace("Tech", "New") + "\n",
+    )
 
 
 def write_bank(folder):
@@ -33,16 +39,25 @@ def write_bank(folder):
 
 
 def write_diabetes(folder):
-    head = "encounter_id,patient_nbr,race,admission_type_id,discharge_disposition_id,admission_source_id,age,readmitted\n"
+    head = (
+        "encounter_id,patient_nbr,race,admission_type_id,discharge_disposition_id,admission_source_id,age,readmitted\n"
+    )
     said = ("NO", ">30", "<30")
     # The age is the person's number, so that a person can be found again among the features.
-    lines = [f"{i},{i // 4},{'?' if i % 7 else 'A'},{i % 3},{i % 2},{i % 5},{i // 4},{said[i % 3]}\n" for i in range(ROWS)]
+    lines = [
+        f"{i},{i // 4},{'?' if i % 7 else 'A'},{i % 3},{i % 2},{i % 5},{i // 4},{said[i % 3]}\n" for i in range(ROWS)
+    ]
     write_gz(folder / "diabetic_data.csv.gz", head + "".join(lines))
 
 
 def write_criteo(folder):
     i = np.arange(ROWS, dtype=np.int32)
-    columns = {"hash_0": i % 70 - 30, "hash_1": i % 3, "click": (i % 9 == 0).astype(np.int8), "sale": (i % 18 == 0).astype(np.int8)}
+    columns = {
+        "hash_0": i % 70 - 30,
+        "hash_1": i % 3,
+        "click": (i % 9 == 0).astype(np.int8),
+        "sale": (i % 18 == 0).astype(np.int8),
+    }
     pq.write_table(pa.table(columns), folder / "criteo_ppml_adkdd21_train.parquet")
 
 
@@ -134,7 +149,9 @@ def test_files_that_are_something_else(tmp_path):
         load_table("cancer", -1)
 
 
-@pytest.mark.parametrize(("name", "train", "test", "share"), [("adult", 32_561, 16_281, 0.236), ("bank", 31_648, 13_563, 0.117)])
+@pytest.mark.parametrize(
+    ("name", "train", "test", "share"), [("adult", 32_561, 16_281, 0.236), ("bank", 31_648, 13_563, 0.117)]
+)
 def test_the_real_files(name, train, test, share):
     """Rows as UCI states them: 32,561 and 16,281; 45,211."""
     if not (data_folder() / FILES[name]).exists():

@@ -30,9 +30,12 @@ def test_every_model_in_every_reading(run):
     folder, found, told = run
     assert isinstance(found, TablesSummary)
     pairs = [(fit.model, fit.reading) for fit in found.fits]
-    assert pairs == [(model, reading) for model in MODELS for reading in ("naive", "inverted", "response", "laplace")]
-    assert [(done, of) for _, done, of in told] == [(number, 9) for number in range(10)]
-    assert {name: one.epsilon for name, one in found.certificates.items()} == pytest.approx({"response": 2.0, "laplace": 2.0}, rel=1e-6)
+    whole = [(model, reading) for model in MODELS for reading in ("naive", "inverted", "response", "laplace")]
+    assert pairs == [*whole, ("lightgbm-stopped", "naive"), ("lightgbm-stopped", "inverted")]
+    assert [(done, of) for _, done, of in told] == [(number, 10) for number in range(11)]
+    assert {name: one.epsilon for name, one in found.certificates.items()} == pytest.approx(
+        {"response": 2.0, "laplace": 2.0}, rel=1e-6
+    )
     assert max(one.epsilon for one in found.certificates.values()) <= 2.0
     for fit in found.fits:
         assert fit.roc_auc > 0.7  # it is an easy table
@@ -45,7 +48,7 @@ def test_every_model_in_every_reading(run):
 
 
 def test_a_mechanism_releases_once_in_a_ledger_of_its_own(run):
-    folder, found, _ = run
+    folder, _, _ = run
     for name in ("response", "laplace"):
         releases = sorted((folder / name / "labels.ledger.releases").glob("*.parquet"))
         assert sorted(len(Release.load(path)) for path in releases) == [171, 398]
@@ -62,7 +65,12 @@ def test_what_is_finished_is_read(run, monkeypatch):
 
 def test_clean_labels(tmp_path):
     found = compare_tables(Comparing("cancer", None, 0, ("linear", "lightgbm")), tmp_path, threads=1)
-    assert [(fit.model, fit.reading) for fit in found.fits] == [("linear", "clean"), ("lightgbm", "naive"), ("lightgbm", "clean")]
+    assert [(fit.model, fit.reading) for fit in found.fits] == [
+        ("linear", "clean"),
+        ("lightgbm", "naive"),
+        ("lightgbm", "clean"),
+        ("lightgbm-stopped", "naive"),
+    ]
     assert found.certificates["none"].epsilon is None
     assert all(not fit.estimates for fit in found.fits)
 
@@ -97,7 +105,11 @@ def test_scores_on_true_labels_are_scikit_learns(classes):
     given = (y, p[:, 1]) if classes == 2 else (y, p)
     auc = roc_auc_score(*given) if classes == 2 else roc_auc_score(*given, multi_class="ovr")
     one_hot = (y == 1) if classes == 2 else np.eye(classes)[y]
-    wanted = {"roc_auc": auc, "log_loss": log_loss(y, p), "average_precision": average_precision_score(one_hot, given[1])}
+    wanted = {
+        "roc_auc": auc,
+        "log_loss": log_loss(y, p),
+        "average_precision": average_precision_score(one_hot, given[1]),
+    }
     assert {name: one.value for name, one in found.items()} == pytest.approx(wanted)
 
 
@@ -120,7 +132,7 @@ def test_the_command_shows_a_line_a_fit(run, cli):
     code, out, err = cli("compare", "--dataset", "cancer", "--epsilon", 2, "--seed", 1, "--out", folder)
     assert code == 0, err
     assert out.startswith("cancer, ε = 2: 398 rows, judged by the true labels of 171 others")
-    assert len(out.splitlines()) == 13
+    assert len(out.splitlines()) == 15
     assert "AUC by released labels" in out
     code, out, _ = cli("compare", "--dataset", "cancer", "--epsilon", 2, "--seed", 1, "--out", folder, "--json")
     assert json.loads(out)["dataset"] == "cancer"

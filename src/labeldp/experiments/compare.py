@@ -43,7 +43,11 @@ from labeldp.training.trainer import Trainer
 MODELS = ("linear", "mlp", "lightgbm")
 NAIVE, INVERTED, CLEAN = "naive", "inverted", "clean"
 SCORES = ("roc_auc", "log_loss", "average_precision")
-PLAIN_ROUNDS = 200  # of LightGBM at its own defaults
+TREES, STOPPED = (
+    "lightgbm",
+    "lightgbm-stopped",
+)  # the latter: plain LightGBM, stopped by the observed labels of rows held out
+PLAIN_ROUNDS, PATIENCE, HELD_OUT = 200, 20, 0.1  # of LightGBM at its own defaults
 _LEAST = 1e-6  # of a probability that was led back through the channel
 
 Probabilities = npt.NDArray[np.float64]
@@ -86,13 +90,17 @@ def compare_tables(
     """All fits, summed up in the folder; what is finished there is read, and not repeated."""
     run = RunFolder(folder)
     with run.locked():
-        run.match({"compare": wanted.dataset, **{name: asdict(wanted)[name] for name in ("epsilon", "seed", "models")}})
+        config = {"compare": wanted.dataset, "epsilon": wanted.epsilon, "seed": wanted.seed, "models": wanted.models}
+        if run.config.exists():
+            run.match(config)
         found = run.read_summary()
         if isinstance(found, TablesSummary):
             return found
         table = load_table(wanted.dataset, wanted.seed, data)
+        chosen = wanted.mechanisms(table.num_classes)
+        run.match(config)  # nothing is written of what cannot be
         run.note_start()
-        certificates, fits = _fitted(wanted, folder, table, threads, told)
+        certificates, fits = _fitted(wanted, chosen, folder, table, threads, told)
         summary = TablesSummary(
             wanted.dataset, table.num_classes, wanted.epsilon, wanted.seed, len(table.labels), len(table.test_labels), certificates,
             tuple(fits),
@@ -146,11 +154,12 @@ def _certificate(release: Release) -> Certificate:
 
 
 def _fitted(
-    wanted: Comparing, folder: Path, table: PublicTable, threads: int | None, told: Told
+    wanted: Comparing, chosen: list[Mechanism], folder: Path, table: PublicTable, threads: int | None, told: Told
 ) -> tuple[dict[str, Certificate], list[StatedFit]]:
-    by_name = {one.name: _Released.of(one, table, folder) for one in wanted.mechanisms(table.num_classes)}
+    by_name = {one.name: _Released.of(one, table, folder) for one in chosen}
     certificates = {name: _certificate(one.train) for name, one in by_name.items()}
-    work = [part for model in wanted.models for part in _parts(_Model(model, table, wanted.seed, threads), by_name)]
+    every = [one for model in wanted.models for one in ((model, STOPPED) if model == TREES else (model,))]
+    work = [part for model in every for part in _parts(_Model(model, table, wanted.seed, threads), by_name)]
     fits: list[StatedFit] = []
     for number, (name, part) in enumerate(work):
         told(name, number, len(work))
@@ -166,9 +175,9 @@ def _parts(model: _Model, by_name: dict[str, _Released]) -> Iterator[_Part]:
     """Naive (and led back), then each release as evidence. Without noise, naive is another model for trees alone."""
     first = next(iter(by_name.values()))
     clean = isinstance(first.train.mechanism, NoPrivacy)
-    if not clean or model.name == "lightgbm":
+    if not clean or model.trees:
         yield f"{model.name}, {NAIVE}", lambda: _naive(model, first, clean)
-    for name, released in by_name.items():
+    for name, released in by_name.items() if model.name != STOPPED else ():
         reading = CLEAN if clean else name
 
         def fit(released: _Released = released, reading: str = reading) -> list[StatedFit]:
@@ -211,9 +220,14 @@ class _Model:
     seed: int
     threads: int | None
 
+    @property
+    def trees(self) -> bool:
+        """LightGBM, ours or plain."""
+        return self.name in (TREES, STOPPED)
+
     def by_evidence(self, release: Release) -> Probabilities:
         """With our defaults."""
-        if self.name != "lightgbm":
+        if not self.trees:
             return self._by(release.evidence)
         recipe, rows = BoostingRecipe(seed=self.seed), release.rows(slice(None))
         found = fit_boosted(
@@ -224,7 +238,7 @@ class _Model:
     def at_its_word(self, release: Release) -> Probabilities:
         """The observed class is the label."""
         observed, classes = release.observations, self.table.num_classes
-        if self.name == "lightgbm":
+        if self.trees:
             return self._plain_trees(observed)
         return self._by(lambda rows: NoPrivacy(classes).evidence(observed[rows]))
 
@@ -243,7 +257,7 @@ class _Model:
         return _whole(trainer.probabilities(torch.from_numpy(test)))
 
     def _plain_trees(self, observed: npt.NDArray[Any]) -> Probabilities:
-        """LightGBM with its own defaults, as somebody has it who knows nothing of the noise."""
+        """LightGBM with its own defaults, as somebody has it who knows nothing of the noise; perhaps stopped by held-out rows."""
         lightgbm, classes = boosting.lightgbm(), self.table.num_classes
         options: dict[str, Any] = (
             {"objective": "binary"} if classes == 2 else {"objective": "multiclass", "num_class": classes}
@@ -251,13 +265,16 @@ class _Model:
         options |= {"seed": self.seed, "verbosity": -1} | (
             {} if self.threads is None else {"num_threads": self.threads}
         )
-        data = lightgbm.Dataset(
-            self.table.coded,
-            observed.astype(np.float32),
-            categorical_feature=list(self.table.categorical) or "auto",
-            params=options,
-        )
-        said = np.asarray(lightgbm.train(options, data, PLAIN_ROUNDS).predict(self.table.coded_test))
+        x, y = self.table.coded, observed.astype(np.float32)
+        order = np.random.default_rng(self.seed).permutation(len(x))
+        held_out, learned = np.split(order, [round(HELD_OUT * len(x)) if self.name == STOPPED else 0])
+        codes = list(self.table.categorical) or "auto"
+        data = lightgbm.Dataset(x[learned], y[learned], categorical_feature=codes, params=options)
+        watched: dict[str, Any] = {}
+        if len(held_out):
+            watched = {"valid_sets": [data.create_valid(x[held_out], y[held_out])]}
+            watched["callbacks"] = [lightgbm.early_stopping(PATIENCE, verbose=False)]
+        said = np.asarray(lightgbm.train(options, data, PLAIN_ROUNDS, **watched).predict(self.table.coded_test))
         return np.stack((1 - said, said), axis=1) if classes == 2 else said
 
     def scored(
