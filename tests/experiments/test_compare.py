@@ -1,11 +1,13 @@
 """Every model and every reading on one table: what is fitted, that nothing is done twice, what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
+from labeldp.data.public import load_table
 from labeldp.errors import InputError
 from labeldp.evaluation.metrics import estimate_metrics
 from labeldp.experiments import compare
@@ -75,10 +77,14 @@ def test_clean_labels(tmp_path):
     assert all(not fit.estimates for fit in found.fits)
 
 
-def test_more_classes_have_k_subset(tmp_path):
+def test_more_classes_have_k_subset(tmp_path, monkeypatch):
+    """On a fifth of the digits, so that it takes a second."""
+    table = load_table("digits")
+    few = replace(table, plain=table.plain[:300], labels=table.labels.slice(0, 300))
+    monkeypatch.setattr(compare, "load_table", lambda *_: few)
     found = compare_tables(Comparing("digits", 4.0, 0, ("linear",)), tmp_path, threads=1)
     assert [fit.reading for fit in found.fits] == ["naive", "inverted", "response", "subset"]
-    assert min(fit.roc_auc for fit in found.fits) > 0.9
+    assert min(fit.roc_auc for fit in found.fits) > 0.8
 
 
 def test_leading_back_undoes_the_channel():
