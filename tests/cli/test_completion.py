@@ -84,9 +84,10 @@ def test_values(words, option, begun, names):
 
 def test_the_names_are_those_of_the_registries():
     from labeldp import models
-    from labeldp.data import bundled
+    from labeldp.data import bundled, public
     from labeldp.data import download as published
     from labeldp.denoise import WAYS
+    from labeldp.experiments import compare
     from labeldp.mechanisms import plan
     from labeldp.reproduce import names
 
@@ -95,6 +96,8 @@ def test_the_names_are_those_of_the_registries():
     assert known.DATASETS == bundled.NAMES
     assert tuple(published.PUBLISHED) == known.DOWNLOADS
     assert known.REPRODUCED == names.NAMES
+    assert known.TABLES == public.TABLES
+    assert known.COMPARED == compare.MODELS
     assert ("bayes", *WAYS) == known.DENOISERS
 
 

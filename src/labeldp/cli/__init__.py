@@ -88,6 +88,7 @@ _COMMANDS = (
     (_BOTH, "features", of.FeaturesOptions, of.features, user.features),
     (_BOTH, "report", of.ReportOptions, of.report, user.report),
     (_RESEARCH, "experiment", of.ExperimentOptions, of.experiment, user.train),
+    (_RESEARCH, "compare", of.CompareOptions, of.compare, research.compare),
     (_RESEARCH, "download", of.DownloadOptions, of.download, research.download),
     (_RESEARCH, "reproduce", of.ReproduceOptions, of.reproduce, research.reproduce),
     (_RESEARCH, "audit-repeat", of.RepeatOptions, of.audit_repeat, research.audit_repeat),

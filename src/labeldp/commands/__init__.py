@@ -5,6 +5,7 @@ Importing this loads nothing heavy; a function loads what it needs.
 
 from labeldp.commands.audit import AuditOptions, audit
 from labeldp.commands.canaries import CanariesOptions, canaries_plant
+from labeldp.commands.compare import CompareOptions, compare
 from labeldp.commands.download import DownloadOptions, download
 from labeldp.commands.experiment import ExperimentOptions, experiment
 from labeldp.commands.features import FeaturesOptions, features
@@ -45,6 +46,7 @@ from labeldp.commands.train import TrainOptions, train
 __all__ = [
     "AuditOptions",
     "CanariesOptions",
+    "CompareOptions",
     "DownloadOptions",
     "EvaluateOptions",
     "ExperimentOptions",
@@ -74,6 +76,7 @@ __all__ = [
     "audit_heuristic",
     "audit_repeat",
     "canaries_plant",
+    "compare",
     "download",
     "evaluate",
     "experiment",

@@ -13,9 +13,12 @@ MECHANISMS = ("response", "subset", "unary", "laplace", "gaussian")
 TABLE_MODELS = ("lightgbm",)  # beside the linear one; they need no torch
 MODELS = ("fast", "linear", "lightgbm", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
 DATASETS = ("digits", "fashion", "cifar10", "cifar100")
+TABLES = ("adult", "bank", "diabetes", "criteo", "diabetes3", "digits", "cancer")
+COMPARED = ("linear", "mlp", "lightgbm")
 DOWNLOADS = ("cifar10", "cifar100", "fashion")
 REPRODUCED = (
     "table1", "table2", "table-agibi", "table-heuristic", "table-pate", "figure1", "study-answers", "study-threshold", "frontier",
+    "tabular",
 )  # fmt: skip
 SCALES = ("smoke", "cpu", "paper")
 AT_THRESHOLD = ("precision", "recall")

@@ -330,12 +330,57 @@ class HeuristicSummary:
     kind: Literal["heuristic"] = "heuristic"
 
 
-Summary: TypeAlias = TrainingSummary | PateSummary | GamesSummary | HeuristicSummary
+@dataclass(frozen=True)
+class StatedFit:
+    """One model on a public table, from labels that were read in one way. Scores are those on true test labels.
+
+    reading    naive (the observed class is the label), inverted (its probabilities led back through the channel), clean (there is no
+               noise); or the mechanism whose release was read as evidence
+    estimates  the same scores by released labels of the test rows
+    """
+
+    model: str
+    reading: str
+    roc_auc: float
+    log_loss: float
+    average_precision: float
+    cpu_seconds: float
+    estimates: dict[str, StatedMetric] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.roc_auc <= 1 and 0 <= self.average_precision <= 1 and self.log_loss >= 0):
+            raise InputError("an AUC and an average precision are from 0 to 1, and a log loss is not negative.")
+
+
+@dataclass(frozen=True)
+class TablesSummary:
+    """Of `compare`: all models and all readings on one public table, at one ε (None: clean labels)."""
+
+    dataset: str
+    num_classes: int
+    epsilon: float | None
+    seed: int
+    rows_trained: int
+    rows_tested: int
+    certificates: dict[str, Certificate]  # by mechanism
+    fits: tuple[StatedFit, ...]
+    kind: Literal["tables"] = "tables"
+
+    def __post_init__(self) -> None:
+        _check_classes(self.num_classes)
+
+    def fit(self, model: str, reading: str) -> StatedFit | None:
+        """The one, if it is there."""
+        return next((one for one in self.fits if (one.model, one.reading) == (model, reading)), None)
+
+
+Summary: TypeAlias = TrainingSummary | PateSummary | GamesSummary | HeuristicSummary | TablesSummary
 _KINDS: dict[str, type[Summary]] = {
     "training": TrainingSummary,
     "pate": PateSummary,
     "games": GamesSummary,
     "heuristic": HeuristicSummary,
+    "tables": TablesSummary,
 }
 
 

@@ -29,6 +29,7 @@ from labeldp.files.summary import (
     StatedConfusion,
     StatedCurves,
     StatedSelection,
+    TablesSummary,
     TrainingSummary,
     Value,
 )
@@ -66,6 +67,11 @@ def read_run(folder: Path, *, owner: bool = False) -> Run:
             return _games(run, summary)
         case TrainingSummary():
             return _training(run, summary, owner)
+        case TablesSummary():
+            raise InputError(
+                f"{folder} is a comparison on a public table: its {run.summary.name} says all of it, and `labeldp reproduce tabular` makes "
+                "a page of many."
+            )
 
 
 def _unfinished(run: RunFolder) -> str:

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from labeldp.data.public import WITH_SCIKIT_LEARN
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.files.run import OwnerFolder, RunFolder, read_as, read_json
-from labeldp.files.summary import PateSummary, TeachersCost, TrainingSummary
+from labeldp.files.summary import PateSummary, TablesSummary, TeachersCost, TrainingSummary
 from labeldp.provenance import machine, today
 
 FACTS, LOG = "cell.json", "log.txt"
@@ -35,7 +36,7 @@ class Cell:
 
     def command(self, folder: Path, data: Path | None = None) -> list[str]:
         """The arguments with a place for the result."""
-        where = [] if data is None or self.dataset == "digits" else ["--data", str(data)]
+        where = [] if data is None or self.dataset in WITH_SCIKIT_LEARN else ["--data", str(data)]
         return [*self.arguments, *where, "--out", str(folder)]
 
     def shell(self, folder: Path, data: Path | None = None) -> str:
@@ -62,6 +63,8 @@ class Cell:
             said = {"model": config.model, **{name: recipe[name] for name in ("epochs", "seed", "denoise")}}
         elif self.arguments[:2] == ("pate", "run") and isinstance(summary, PateSummary | TrainingSummary):
             said = asdict(summary.mechanism.parameters)
+        elif isinstance(summary, TablesSummary):
+            said = {name: getattr(summary, name) for name in ("dataset", "epsilon", "seed")}
         pairs = ((name, given.get(f"--{name.replace('_', '-')}"), value) for name, value in said.items())
         return [name for name, wanted, value in pairs if wanted is not None and not _same(wanted, value)]
 

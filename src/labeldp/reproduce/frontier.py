@@ -76,7 +76,8 @@ def frontier(scale: str, seeds: int | None) -> Reproduction:
         for name in dict.fromkeys(row.dataset for row in made)
     )
     return Reproduction(
-        "frontier", scale, "Accuracy at equal ε and compute", made, _sheets, notes, queue, drawings, differences
+        "frontier", scale, "Accuracy at equal ε and compute", made, _sheets, notes, queue, drawings, differences,
+        (("tables, with linear models, mlp and LightGBM", "results-tables.md"),),
     )  # fmt: skip
 
 

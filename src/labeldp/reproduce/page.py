@@ -141,15 +141,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """Test accuracies of so many rows, and below them, where there is one, a second line on the same axis."""
+    """Test accuracies of so many rows, and below them, where there is one, a second line on the same axis.
+
+    Without a number of test rows the values are drawn as they are, with their errors over seeds.
+    """
 
     across: str
-    test_rows: int
+    test_rows: int | None
     lines: tuple[Line, ...]
     below: Line | None = None
+    up: str = "test accuracy (%)"
 
     def draw(self, file: Path) -> bool:
-        """Means over seeds, with bars of two standard errors of the test set. False if there is nothing to draw."""
+        """Means over seeds, with bars of two standard errors of the test set, or of the seeds. False if there is nothing to draw."""
         if not any(line.points for line in self.lines):
             return False
         from matplotlib import style
@@ -168,8 +172,9 @@ class Chart:
                 lowest.grid(alpha=0.3)
             for number, line in enumerate(self.lines):
                 _draw(top, line, number, self.test_rows)
-            top.set_title("bars: ±2 standard errors of the test set", fontsize=8, loc="right")
-            top.set_ylabel("test accuracy (%)")
+            of = "over seeds" if self.test_rows is None else "of the test set"
+            top.set_title(f"bars: ±2 standard errors {of}", fontsize=8, loc="right")
+            top.set_ylabel(self.up)
             top.grid(alpha=0.3)
             if len(self.lines) > 1:
                 top.legend(fontsize=7)
@@ -186,18 +191,30 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def _draw(axes: Axes, line: Line, number: int, test_rows: int) -> None:
+def _draw(axes: Axes, line: Line, number: int, test_rows: int | None) -> None:
+    times = 1 if test_rows is None else 100
     color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
     for x, values in line.points:
         if x is None:
-            axes.axhline(100 * statistics.fmean(values), color=color, linestyle=":", label=line.name)
-    placed = sorted((x, statistics.fmean(values)) for x, values in line.points if x is not None)
+            axes.axhline(times * statistics.fmean(values), color=color, linestyle=":", label=line.name)
+    placed = sorted(
+        (x, statistics.fmean(values), 2 * times * _error(values, test_rows))
+        for x, values in line.points
+        if x is not None
+    )
     if placed:
-        bars = [200 * math.sqrt(y * (1 - y) / test_rows) for _, y in placed]
         axes.errorbar(
-            [x for x, _ in placed], [100 * y for _, y in placed], bars, color=color, marker=marker, markersize=4,
-            linewidth=1, capsize=2, label=line.name,
+            [x for x, _, _ in placed], [times * y for _, y, _ in placed], [bar for _, _, bar in placed], color=color, marker=marker,
+            markersize=4, linewidth=1, capsize=2, label=line.name,
         )  # fmt: skip
+
+
+def _error(values: list[float], test_rows: int | None) -> float:
+    """The standard error of a mean accuracy, as the test rows have it; or of a mean over seeds, 0 where there is one."""
+    if test_rows is not None:
+        mean = statistics.fmean(values)
+        return math.sqrt(mean * (1 - mean) / test_rows)
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
 
 
 def _plot(axes: Axes, points: Sequence[tuple[float | None, list[float]]], color: str, marker: str) -> None:
@@ -227,6 +244,8 @@ def to_markdown(report: Document) -> str:
     """The whole page."""
     parts = [f"# {_text(report.title)}", f"Made by: `{report.made_by}`. Nothing here is typed by hand."]
     parts.append("Measured on: " + ("; ".join(map(_text, report.machines)) or "nothing yet") + ".")
+    if report.related:
+        parts.append("See also: " + ", ".join(f"[{_text(title)}]({file})" for title, file in report.related) + ".")
     for sheet in report.sheets:
         parts += _sheet(sheet)
     parts += [f"![{_text(picture.alt)}]({picture.file})" for picture in report.pictures]
@@ -309,7 +328,7 @@ def collect(
     write_text(here.with_suffix(".md"), to_markdown(whole))
     write_text(here.with_suffix(".html"), to_html(whole, place.out))
     if markdown is not None:
-        write_text(markdown, to_markdown(drawn(markdown)))
+        write_text(markdown, to_markdown(replace(drawn(markdown), related=plan.related)))
     return Collected(data, whole, missing)
 
 

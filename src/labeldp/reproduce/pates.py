@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from labeldp.files.summary import PateSummary
+from labeldp.files.summary import PateSummary, StatedParameters, TablesSummary
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.methods import CLASSES, ENSEMBLES, Ensemble, frozen, pate_fm
 from labeldp.reproduce.page import accuracy, certificate, compute, missing_note
@@ -70,8 +70,13 @@ def _sheets(plan: Reproduction, results: Results) -> list[Sheet]:
 def _parameters(done: list[Result]) -> tuple[str, str, str]:
     if not done:
         return MISSING, MISSING, MISSING
-    said = done[0].summary.mechanism.parameters
+    said = _stated(done[0])
     return f"{said.teachers:,}", f"{said.sigma1:g}, {said.sigma2:g}", f"{said.threshold:g}"
+
+
+def _stated(result: Result) -> StatedParameters:
+    assert not isinstance(result.summary, TablesSummary)
+    return result.summary.mechanism.parameters
 
 
 def _answered(done: list[Result]) -> str:
@@ -178,7 +183,7 @@ def _line(row: Row, results: Results) -> tuple[str, ...]:
     done = found(row.cells, results)
     if not done:
         return row.level, *(MISSING,) * len(STUDY)
-    caps = done[0].summary.mechanism.parameters
+    caps = _stated(done[0])
     return (
         row.level, f"{caps.threshold:g} of {caps.teachers:,}", _answered(done), f"{caps.max_answered:,} of {caps.max_asked:,}",
         certificate(done), _owners(done, "ensemble_accuracy"), _owners(done, "answers_accuracy"), accuracy(done),

@@ -13,7 +13,7 @@ from typing import Any
 
 from labeldp.errors import InputError
 from labeldp.files.schema import SchemaError, decode
-from labeldp.files.summary import OwnersSummary, PateSummary, TrainingSummary, read_summary
+from labeldp.files.summary import OwnersSummary, PateSummary, TablesSummary, TrainingSummary, read_summary
 from labeldp.reproduce.cells import Cell
 from labeldp.reproduce.papers import NOTHING, PateRow, Published
 
@@ -42,7 +42,7 @@ class Result:
     interval: Interval | None
     flop: float
     seconds: float
-    summary: TrainingSummary | PateSummary
+    summary: TrainingSummary | PateSummary | TablesSummary
     owner: OwnersSummary
     folder: Path
 
@@ -54,6 +54,8 @@ class Result:
             interval = None if facts.get("interval") is None else decode(Interval, facts["interval"])
         except SchemaError as error:
             raise InputError(f"{folder} holds a cell that is damaged, or too old: {error}") from None
+        if isinstance(summary, TablesSummary):
+            return cls._of_tables(summary, owner, folder)
         if not isinstance(summary, TrainingSummary | PateSummary):
             raise InputError(f"{folder} holds a cell of no training.")
         low = {attack: found.epsilon_low for attack, found in summary.audit.items()}
@@ -69,6 +71,25 @@ class Result:
             summary=summary,
             owner=owner,
             folder=folder,
+        )
+
+    @classmethod
+    def _of_tables(cls, summary: TablesSummary, owner: OwnersSummary, folder: Path) -> Result:
+        """Of many fits: what each says is in the summary."""
+        known = [one.epsilon for one in summary.certificates.values() if one.epsilon is not None]
+        seconds = sum(one.cpu_seconds for one in summary.fits)
+        return cls(
+            None,
+            max(known, default=None),
+            0.0 if known else None,
+            None,
+            None,
+            None,
+            0.0,
+            seconds,
+            summary,
+            owner,
+            folder,
         )
 
 
@@ -216,9 +237,13 @@ class Document:
     missing: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    related: tuple[tuple[str, str], ...] = ()  # titles and files of other pages beside it
 
 
-TITLES = {"digits": "digits", "fashion": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+TITLES = {
+    "digits": "digits", "fashion": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "adult": "Adult", "bank": "bank",
+    "diabetes": "Diabetes-130, < 30 days", "criteo": "Criteo, click", "diabetes3": "Diabetes-130, three classes", "cancer": "breast cancer",
+}  # fmt: skip
 TEST_ROWS = {"digits": 360, "fashion": 10_000, "cifar10": 10_000, "cifar100": 10_000}
 
 Results = Mapping[str, Result]
@@ -268,6 +293,7 @@ class Reproduction:
     queue: tuple[Cell, ...] = ()  # where the order matters; else row by row
     drawings: tuple[Figure, ...] = ()
     beside: Callable[[Reproduction, Results], Any] = field(default=lambda plan, results: None)  # more for the JSON file
+    related: tuple[tuple[str, str], ...] = ()  # other pages, where the Markdown is put among them
 
     def cells(self) -> tuple[Cell, ...]:
         """Each once, in order."""

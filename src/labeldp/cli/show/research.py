@@ -10,9 +10,11 @@ from labeldp.cli.output import print_facts
 
 if TYPE_CHECKING:
     from labeldp.audit.result import AuditResult
-    from labeldp.commands import DownloadOptions, HeuristicOptions, RepeatOptions, ReproduceOptions
+    from labeldp.commands import CompareOptions, DownloadOptions, HeuristicOptions, RepeatOptions, ReproduceOptions
+    from labeldp.commands.compare import Compared
     from labeldp.commands.reproduce import Reproduced
     from labeldp.experiments.heuristic import Comparison
+    from labeldp.files.summary import StatedFit
 
 
 def download(options: DownloadOptions, done: dict[str, Any]) -> None:
@@ -20,6 +22,25 @@ def download(options: DownloadOptions, done: dict[str, Any]) -> None:
     for file in done["files"]:
         what = "downloaded; its md5 is the published one" if file["fresh"] else "was there already, and is right"
         typer.echo(f"{file['path']}: {what}")
+
+
+def compare(options: CompareOptions, found: Compared) -> None:
+    """One line a fit."""
+    summary = found.summary
+    at = "clean labels" if summary.epsilon is None else f"ε = {summary.epsilon:g}"
+    typer.echo(
+        f"{summary.dataset}, {at}: {summary.rows_trained:,} rows, judged by the true labels of {summary.rows_tested:,} others"
+    )
+    print_facts([(f"{fit.model}, {fit.reading}", _scores(fit)) for fit in summary.fits])
+
+
+def _scores(fit: StatedFit) -> str:
+    from labeldp.evaluation.metrics import metric_text
+
+    said = f"AUC {fit.roc_auc:.3f}, log loss {fit.log_loss:.3f}, {fit.cpu_seconds:,.1f} CPU seconds"
+    if (judged := fit.estimates.get("roc_auc")) is None:
+        return said
+    return f"{said}; AUC by released labels: {metric_text(judged.value, judged.interval_95, judged.rows, judged.rows_needed)}"
 
 
 def reproduce(options: ReproduceOptions, found: Reproduced | list[dict[str, Any]]) -> None:
