@@ -253,3 +253,16 @@ def test_folds_and_memory_and_judging_from_python(tmp_path):
     assert folds["rows_judged"] == 600
     assert folds["accuracy_estimated"] > 0.6
     assert pq.read_table(tmp_path / "folds" / "crossfitted.parquet").num_rows == 600
+
+
+@pytest.mark.parametrize(
+    ("model", "library", "extra"), [("lightgbm", "lightgbm", "lightgbm"), ("linear", "scipy", "sklearn")]
+)
+def test_a_missing_library_is_named_before_anything_is_written(world, tmp_path, model, library, extra, monkeypatch):
+    folder, _ = world
+    for name in [name for name in sys.modules if name.split(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"labeldp\[{extra}\]"):
+        commands.train(options(folder, tmp_path / "run", model=model, features=folder / "plain.parquet"))
+    assert not (tmp_path / "run").exists()

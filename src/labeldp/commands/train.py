@@ -163,11 +163,15 @@ def by_steps(options: TrainingOptions, model: str) -> bool:
 def table_recipe(options: TrainingOptions, model: str, epochs: int | None) -> LinearRecipe | BoostingRecipe:
     """Of trees, or of the linear model's exact solver."""
     if model == "linear":
+        from labeldp.estimators.likelihood import scipy_minimize
         from labeldp.estimators.linear import LinearRecipe
 
+        scipy_minimize()  # missed now, not when a run directory is begun
         return LinearRecipe(seed=options.seed)
     from labeldp.estimators.boosted import BoostingRecipe
+    from labeldp.estimators.boosting import lightgbm
 
+    lightgbm()  # missed now, not when a run directory is begun
     refused = next((name for name in (*_OF_STEPS, "compile_model") if getattr(options, name)), None)
     if refused is not None:
         raise InputError(f"`{refused}` is for models that are trained by gradient steps; {model} is not.")

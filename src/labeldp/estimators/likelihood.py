@@ -19,13 +19,18 @@ CHUNK = 1 << 20  # numbers of evidence in memory at a time
 FOLDS_AT_MOST = 20
 
 
-def minimize(objective: Callable[[Any], tuple[float, Any]], start: Floats, **options: Any) -> Any:
-    """SciPy's L-BFGS."""
+def scipy_minimize() -> Any:
+    """SciPy's, or a sentence that says how to get it."""
     try:
         from scipy.optimize import minimize
     except ImportError as error:
         raise ImportError('fitting on released labels needs SciPy: pip install "labeldp[sklearn]"') from error
-    return minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return minimize
+
+
+def minimize(objective: Callable[[Any], tuple[float, Any]], start: Floats, **options: Any) -> Any:
+    """By L-BFGS."""
+    return scipy_minimize()(objective, start, jac=True, method="L-BFGS-B", options=options)
 
 
 def pieces(num_rows: int, num_classes: int) -> Iterator[slice]:
