@@ -263,6 +263,7 @@ class Student:
     accuracy_unbiased: float | None = None
     standard_error: float | None = None
     interval_95: Ends | None = None
+    metrics: dict[str, StatedMetric] | None = None
     train_flop: float | None = None
     seconds: float = 0.0
 
