@@ -202,7 +202,7 @@ def digits(options, **changes):
 
 
 def test_a_clearly_better_candidate_wins_whenever_it_is_tried(tmp_path, runs, monkeypatch):
-    """Learning rate 1e-12 (whose outputs are all equal) or 0.05 on digits at ε = 8: a hundred of 144 right answers apart, each with noise of ε > 3.
+    """Learning rate 1e-12 (all outputs are equal) or 0.05 on digits at ε = 8: a hundred of 144 right answers apart, with noise of ε > 3.
 
     False alarm: below e^-90 for noise that hides 30 of them, and none for the draws, whose coins are seeded and show both candidates.
     """
