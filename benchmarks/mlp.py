@@ -2,8 +2,9 @@
 
 Randomized response at ε = 0.5, 1, 2, 4. A tenth of the released rows is left to choose the linear model's C among three, by their
 likelihood; all models are trained on the others, also a linear one with C = 0.01. True labels of the test rows report, and choose
-nothing. A seed draws noise, initial weights, held-out rows and, but for Adult, which comes split, a fifth of the rows as a test set.
-Seconds are of one CPU, without encoding. What the file holds already, of the same recipe, is not run again. The tables lie in
+nothing here; when the mlp's recipe was made, on seed 0, they were in view, so later seeds are the fairer ones (Adult's test rows are
+always the same). A seed draws noise, initial weights, held-out rows and, but for Adult, which comes split, a fifth of the rows as a
+test set. Seconds are of one CPU, without encoding. What the file holds already, of the same recipe, is not run again. The tables lie in
 $LABELDP_DATA; Criteo's states no licence, so results are kept and rows never.
 """
 

@@ -274,13 +274,11 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "torch models take no `sample_weight` here; PosteriorLoss(reduction='none') does, in a loop of your own."
             )
-        from dataclasses import replace
-
         import torch
 
         from labeldp import models
         from labeldp.machine import Machine
-        from labeldp.training.recipe import default_recipe
+        from labeldp.training.recipe import changed, default_recipe
         from labeldp.training.trainer import Trainer
 
         seed, name = self._seed(), str(self.model)
@@ -289,11 +287,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "batch_size": self.batch_size,
             "learning_rate": self.learning_rate,
         }
-        recipe = replace(
-            default_recipe(name, release.mechanism.num_classes),
-            seed=seed,
-            **{name: value for name, value in given.items() if value is not None},
-        )
+        recipe = changed(default_recipe(name, release.mechanism.num_classes), seed=seed, **given)
         torch.manual_seed(seed)
         model = models.build(name, X.shape[1:], release.mechanism.num_classes)
         trainer = Trainer(model, recipe, *Machine().chosen(images=False))

@@ -68,16 +68,19 @@ class MLP(_Standardized):
         """What is left out in an epoch follows from this seed."""
         self._seed, self._drawn = seed, 0
 
-    def _dropped(self, units: Tensor) -> Tensor:
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # a compiler knows no generator but torch's own
+    def _kept(self, rows: Tensor) -> Tensor | float:
+        """Of each row's units, 2 for one that stays and 0 for one that is left out; when predicting all stay, at 1."""
         if not self.training:
-            return units
+            return 1.0
         self._drawn += 1
         generator = torch.Generator().manual_seed((self._seed * 1_000_003 + self._drawn) % (1 << 63))
-        kept = torch.randint(2, units.shape, generator=generator, dtype=torch.uint8)
-        return units * (2 * kept).to(units)
+        shape = (len(rows), self.hidden.out_features)
+        return 2 * torch.randint(2, shape, generator=generator, dtype=torch.uint8).to(rows.device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
+        kept = self._kept(x)  # first, so that a compiler has the rest in one piece
         x = self.standardized(x)
-        units = torch.relu(self.norm(self.hidden(x)))
-        return self.linear(2 * x) + self.head(self._dropped(units))  # type: ignore[no-any-return]
+        units = torch.relu(self.norm(self.hidden(x))) * kept
+        return self.linear(2 * x) + self.head(units)  # type: ignore[no-any-return]
