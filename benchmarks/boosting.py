@@ -275,8 +275,8 @@ def timed(kind: str, classes: int, rows: int, rounds: int) -> dict[str, Any]:
     if classes > 2:
         parameters["num_class"] = classes
     if kind == "plain":
-        data = lightgbm.Dataset(x, np.asarray(release.observations), params=parameters)
         parameters["objective"] = "binary" if classes == 2 else "multiclass"
+        data = lightgbm.Dataset(x, np.asarray(release.observations), params=parameters)
     else:
         data = boosting.dataset(x, release, params=parameters)
         parameters["objective"] = boosting.objective(data)
@@ -289,10 +289,10 @@ def timed(kind: str, classes: int, rows: int, rounds: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def time_both(turns: int, rows: int) -> dict[str, Any]:
+def time_both(turns: int, rows: int, out: Path | None) -> dict[str, Any]:
     """Turns alternate; the ratio is of CPU seconds within a turn, since the machine may be shared."""
     found = {}
-    for classes, rounds in ((2, 20), (10, 4)):
+    for classes, rounds in ((2, 15), (10, 3)):
         each: dict[str, list[Any]] = {"plain": [], "evidence": []}
         sizes = ("--classes", str(classes), "--rows", str(rows), "--rounds", str(rounds))
         for _ in range(turns):
@@ -309,6 +309,7 @@ def time_both(turns: int, rows: int) -> dict[str, Any]:
             **{kind: {what: summary([one[what] for one in some]) for what in measured} for kind, some in each.items()},
         }
         print(classes, "classes: ratio", summary(ratios), flush=True)
+        written(found, out)
     return found
 
 
@@ -341,7 +342,7 @@ def main() -> None:
     elif given.what == "hessians":
         written(hessians(given.data, given.epsilon, given.seeds, given.out), given.out)
     else:
-        written(time_both(given.seeds, given.rows), given.out)
+        written(time_both(given.seeds, given.rows, given.out), given.out)
 
 
 if __name__ == "__main__":
