@@ -28,12 +28,12 @@ $(FLOORS)/installed: pyproject.toml tools/floors.py src/labeldp/requirements.py
 	$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	$(FLOORS)/bin/python -m tools.floors > $(FLOORS)/floors.txt
 	$(FLOORS)/bin/python -m pip install --quiet --disable-pip-version-check -c $(FLOORS)/floors.txt \
-	  -e '.[train,sklearn,tensorboard,figures]' pytest pytest-xdist hypothesis scipy mpmath dp-accounting
+	  -e '.[train,sklearn,lightgbm,tensorboard,figures]' pytest pytest-xdist hypothesis scipy mpmath dp-accounting
 	@touch $@
 
 test-floors: $(FLOORS)/installed
 	$(FLOORS)/bin/python -m pytest -n 2 -m 'not slow' -o filterwarnings=default \
-	  tests/test_path.py tests/test_requirements.py tests/accounting tests/release tests/mechanisms tests/data tests/cli/test_main.py tests/cli/test_commands.py
+	  tests/test_path.py tests/test_requirements.py tests/estimators tests/runs/test_tables.py tests/accounting tests/release tests/mechanisms tests/data tests/cli/test_main.py tests/cli/test_commands.py
 
 lint: .venv/installed
 	$(BIN)/ruff check .

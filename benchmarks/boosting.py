@@ -13,12 +13,10 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import io
 import json
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -29,7 +27,7 @@ from measuring import machine, own_peak, run, summary
 from sklearn.metrics import log_loss, roc_auc_score
 
 from labeldp import PrivateLabels, SeededEntropy
-from labeldp.estimators import boosted, boosting
+from labeldp.estimators import boosting
 from labeldp.estimators.boosted import BoostingRecipe, fit_boosted
 from labeldp.estimators.linear import LinearRecipe, fit_linear_path
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse
@@ -103,11 +101,16 @@ def load(name: str) -> Table:
 
         read_table = parquet.read_table(DATA / "criteo_ppml_adkdd21_train.parquet")
         hashes = [one for one in read_table.column_names if one.startswith("hash_")]
-        return table({one: read_table[one].to_numpy().astype(str) for one in hashes}, read_table["click"].to_numpy())
+        return table(
+            {one: [f"#{value}" for value in read_table[one].to_pylist()] for one in hashes},
+            read_table["click"].to_numpy(),
+        )
     lines = read("bank-full.csv.gz", ";") if name == "bank" else read("diabetic_data.csv.gz")
     names, lines = lines[0], lines[1:]
     columns = {one: [line[place] for line in lines] for place, one in enumerate(names[:-1]) if one not in SKIPPED}
-    columns = {one: [f"{word}." for word in column] if one.endswith("_id") else column for one, column in columns.items()}
+    columns = {
+        one: [f"#{word}" for word in column] if one.endswith("_id") else column for one, column in columns.items()
+    }
     return table(columns, np.array([line[-1] in ("yes", "<30") for line in lines]))
 
 
@@ -125,12 +128,16 @@ def scores(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
     return {"roc_auc": float(roc_auc_score(y, p)), "log_loss": float(log_loss(y, p))}
 
 
-def one_fit(model: str, data: Table, release: Release, train: np.ndarray, test: np.ndarray, seed: int, epsilon: float) -> Any:
+def one_fit(
+    model: str, data: Table, release: Release, train: np.ndarray, test: np.ndarray, seed: int, epsilon: float
+) -> Any:
     """Scores on true test labels, and CPU seconds."""
     y, rows, start = data.y[test], np.arange(len(train)), time.process_time()
     said: dict[str, Any] = {}
     if model == "lightgbm":
-        fitted = fit_boosted(data.x[train], rows, release, BoostingRecipe(seed=seed), categorical=data.categorical, threads=1)
+        fitted = fit_boosted(
+            data.x[train], rows, release, BoostingRecipe(seed=seed), categorical=data.categorical, threads=1
+        )
         said = {"rounds": fitted.rounds, "leaves": fitted.recipe.leaves, "held_out_loss": min(fitted.history)}
         took, p = time.process_time() - start, fitted.probabilities(data.x[test], threads=1)[:, 1]
     elif model == "linear":
@@ -141,7 +148,9 @@ def one_fit(model: str, data: Table, release: Release, train: np.ndarray, test: 
         said = {"inverse": line.inverse}
     else:  # LightGBM that takes what was released at its word: 200 rounds, all else its default
         observed = np.asarray(release.observations)
-        plain = lightgbm.Dataset(data.x[train], observed, categorical_feature=list(data.categorical) if "native" in model else "auto")
+        plain = lightgbm.Dataset(
+            data.x[train], observed, categorical_feature=list(data.categorical) if "native" in model else "auto"
+        )
         booster = lightgbm.train({"objective": "binary", "verbosity": -1, "num_threads": 1}, plain, 200)
         took, p = time.process_time() - start, booster.predict(data.x[test])
         kept = release.mechanism.law().mean_true
@@ -154,7 +163,10 @@ def averages(each: list[dict[str, Any]]) -> dict[str, Any]:
     """Mean and standard error of what the seeds gave."""
     values = {name: [one[name] for one in each] for name in each[0]}
     return {
-        name: {"mean": float(np.mean(value)), "se": float(np.std(value, ddof=1) / len(value) ** 0.5) if len(value) > 1 else None}
+        name: {
+            "mean": float(np.mean(value)),
+            "se": float(np.std(value, ddof=1) / len(value) ** 0.5) if len(value) > 1 else None,
+        }
         for name, value in values.items()
     }
 
@@ -170,8 +182,15 @@ def tables(names: list[str], epsilons: list[float], seeds: int, models: list[str
                 release = released(data.y[train], epsilon, seed)
                 for model in models:
                     each[model].append(one_fit(model, data, release, train, test, seed, epsilon))
-            cell = {"data": name, "epsilon": None if np.isinf(epsilon) else epsilon, "n": seeds, "seeds": list(range(seeds))}
-            cells.append({**cell, "models": {model: {**averages(found), "each": found} for model, found in each.items()}})
+            cell = {
+                "data": name,
+                "epsilon": None if np.isinf(epsilon) else epsilon,
+                "n": seeds,
+                "seeds": list(range(seeds)),
+            }
+            cells.append(
+                {**cell, "models": {model: {**averages(found), "each": found} for model, found in each.items()}}
+            )
             for model, found in each.items():
                 said = averages(found)
                 print(name, epsilon, model, {key: round(value["mean"], 4) for key, value in said.items()}, flush=True)
@@ -198,6 +217,7 @@ def other_curvature(kind: str) -> type:
                 "majoriser": v * at_start,  # as it is, only the unit of the rate would differ
                 "observed": np.maximum(v - w, v * at_start),
                 "expected": v * v / (v + t),
+                "geometric mean": v * np.sqrt(v / (v + t) * at_start),
             }[kind]
             return gradient, np.maximum(curve, 1e-7).astype(np.float32)
 
@@ -209,14 +229,14 @@ def hessians(names: list[str], epsilons: list[float], seeds: int, out: Path) -> 
     for name in names:
         data = load(name)
         for epsilon in epsilons:
-            for kind in ("majoriser", "observed", "expected", "geometric mean"):
+            for kind in ("majoriser", "observed", "expected", "geometric mean", "ours"):
                 each = []
                 for seed in range(seeds):
                     train, test = data.split(seed)
                     release, y = released(data.y[train], epsilon, seed), data.y[test]
                     best = None
                     for rate in (0.05, 0.1, 0.2):
-                        objective = boosting.Objective if kind == "geometric mean" else other_curvature(kind)
+                        objective = boosting.Objective if kind == "ours" else other_curvature(kind)
                         with mock.patch.object(boosting, "Objective", objective):
                             fitted = fit_boosted(
                                 data.x[train], np.arange(len(train)), release, BoostingRecipe(seed=seed, rate=rate),
@@ -226,7 +246,14 @@ def hessians(names: list[str], epsilons: list[float], seeds: int, out: Path) -> 
                             best = fitted
                     assert best is not None
                     p = best.probabilities(data.x[test], threads=1)[:, 1]
-                    each.append({**scores(y, p), "held_out_loss": min(best.history), "rate": best.recipe.rate, "rounds": best.rounds})
+                    each.append(
+                        {
+                            **scores(y, p),
+                            "held_out_loss": min(best.history),
+                            "rate": best.recipe.rate,
+                            "rounds": best.rounds,
+                        }
+                    )
                 said = averages(each)
                 cells.append({"data": name, "epsilon": epsilon, "curvature": kind, "n": seeds, **said, "each": each})
                 print(name, epsilon, kind, {key: round(value["mean"], 5) for key, value in said.items()}, flush=True)
@@ -248,8 +275,8 @@ def timed(kind: str, classes: int, rows: int, rounds: int) -> dict[str, Any]:
     if classes > 2:
         parameters["num_class"] = classes
     if kind == "plain":
-        data = lightgbm.Dataset(x, np.asarray(release.observations), params=parameters)
         parameters["objective"] = "binary" if classes == 2 else "multiclass"
+        data = lightgbm.Dataset(x, np.asarray(release.observations), params=parameters)
     else:
         data = boosting.dataset(x, release, params=parameters)
         parameters["objective"] = boosting.objective(data)
@@ -262,20 +289,27 @@ def timed(kind: str, classes: int, rows: int, rounds: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def time_both(turns: int, rows: int) -> dict[str, Any]:
+def time_both(turns: int, rows: int, out: Path | None) -> dict[str, Any]:
     """Turns alternate; the ratio is of CPU seconds within a turn, since the machine may be shared."""
     found = {}
-    for classes, rounds in ((2, 20), (10, 4)):
+    for classes, rounds in ((2, 15), (10, 3)):
         each: dict[str, list[Any]] = {"plain": [], "evidence": []}
+        sizes = ("--classes", str(classes), "--rows", str(rows), "--rounds", str(rounds))
         for _ in range(turns):
-            for kind in each:
-                each[kind].append(run(__file__, "one", "--kind", kind, "--classes", str(classes), "--rows", str(rows), "--rounds", str(rounds)).output)  # fmt: skip  # noqa: E501
-        ratios = [ours["cpu_seconds"] / plain["cpu_seconds"] for ours, plain in zip(each["evidence"], each["plain"], strict=True)]
+            for kind, some in each.items():
+                some.append(run(__file__, "one", "--kind", kind, *sizes).output)
+        pairs = zip(each["evidence"], each["plain"], strict=True)
+        ratios = [ours["cpu_seconds"] / plain["cpu_seconds"] for ours, plain in pairs]
+        measured = ("cpu_seconds", "seconds", "peak_before", "peak")
         found[f"{classes} classes"] = {
-            "rows": rows, "columns": 30, "rounds": rounds, "ratio_of_cpu_seconds": summary(ratios),
-            **{f"{kind}_{what}": summary([one[what] for one in some]) for kind, some in each.items() for what in ("cpu_seconds", "seconds", "peak_before", "peak")},  # fmt: skip  # noqa: E501
-        }  # fmt: skip
+            "rows": rows,
+            "columns": 30,
+            "rounds": rounds,
+            "ratio_of_cpu_seconds": summary(ratios),
+            **{kind: {what: summary([one[what] for one in some]) for what in measured} for kind, some in each.items()},
+        }
         print(classes, "classes: ratio", summary(ratios), flush=True)
+        written(found, out)
     return found
 
 
@@ -308,7 +342,7 @@ def main() -> None:
     elif given.what == "hessians":
         written(hessians(given.data, given.epsilon, given.seeds, given.out), given.out)
     else:
-        written(time_both(given.seeds, given.rows), given.out)
+        written(time_both(given.seeds, given.rows, given.out), given.out)
 
 
 if __name__ == "__main__":

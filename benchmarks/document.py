@@ -421,6 +421,54 @@ def coverage_page(data: dict[str, Any]) -> str:
     ])  # fmt: skip
 
 
+METRIC_NAMES = {
+    "roc_auc": "ROC AUC", "average_precision": "average precision", "log_loss": "log loss", "brier": "Brier score", "recall": "recall",
+    "lift": "lift",
+}  # fmt: skip
+
+
+def metrics_page(data: dict[str, Any]) -> str:
+    """How often the limits of metrics without clean labels hold: the worst cells, and one population in full."""
+    asked, made = data["settings"], data["cells"]
+    rows = [
+        [
+            METRIC_NAMES[one["metric"]], str(one["cells"]), f"{one['mean_coverage']:.1%}", f"{one['least_coverage']:.1%}",
+            f"{one['least_in']} ({one['least_replicates']:,} draws)", str(one["cells_below"]),
+            "" if one["cannot_tell"] is None else f"{one['cannot_tell']:.0%}",
+            "" if one["least_coverage_told"] is None else f"{one['least_coverage_told']:.1%} ({one['least_told_in']}; {one['least_told_share']:.0%} told)",
+            "" if one["median_width_to_true_labels"] is None else f"{one['median_width_to_true_labels']:.3g}×",
+        ]
+        for one in data["metrics"]
+    ]  # fmt: skip
+    of_one = [cell for cell in made.values() if (cell["classes"], cell["auc"], cell["share"]) == (2, 0.8, 0.05)]
+    shown = ("roc_auc", "average_precision", "log_loss")
+    cells = [
+        [
+            "true labels" if cell["epsilon"] is None else f"{cell['mechanism']}, ε = {cell['epsilon']:g}",
+            f"{cell['rows']:,}",
+            *(
+                f"{one['coverage']:.1%}, {one['cannot_tell']:.0%}" + (f", {one['width_to_true_labels']:.3g}×" if one["width_to_true_labels"] else "")
+                for one in (cell["metrics"][name] for name in shown)
+            ),
+        ]
+        for cell in of_one
+    ]  # fmt: skip
+    sizes = sorted({cell["rows"] for cell in made.values()})
+    return "\n\n".join([
+        "## Metrics without clean labels: limits that cover",
+        machine_line(data["machine"]),
+        f"`python benchmarks/metrics_coverage.py`: how often the {asked['nominal']:.0%} limits of a metric that is estimated from released labels hold the population's value, by simulation: {len(made)} populations, mechanisms and numbers of rows "
+        f"(from {sizes[0]:,} to {sizes[-1]:,}; from 1% to 50% positives; ε from 0.5 to 4, and true labels; response, Laplace, k-subset with 3 and 10 classes). At least {asked['least']:.0%} was asked for. \"Cannot tell\" counts as covering; how often that is said, and how wide the limits are "
+        f"(the median, against those with true labels of the same rows), is over cells with {asked['few']} expected positives or more, widths where it is said less than half of the time. The least of many shares is low by chance alone: a metric that came out below {asked['doubtful']:.1%} in a cell was drawn again with fresh rows and four "
+        "times as many draws, which are what counts.",
+        table(["metric", "cells", "mean coverage", "least", "where", f"below {asked['least']:.0%}", "cannot tell", "least where a number is told", "width"], rows),
+        "Where nearly all samples are too few to tell, those few that do tell are a selection: limits hold for all samples together, not for these. The column says how seldom; a number that most samples like it would not give is to be read with that in mind."
+        + (f" {data['not_drawn_again']} metrics of a cell came out below {asked['doubtful']:.1%} and were not drawn again yet, and {data['cells_missing']} cells were not drawn at all: the same command goes on." if data["not_drawn_again"] or data["cells_missing"] else ""),
+        "5% positives, AUC 0.8: coverage, how often it cannot be told, width against true labels:",
+        table(["mechanism", "rows", *(METRIC_NAMES[name] for name in shown)], cells),
+    ])  # fmt: skip
+
+
 def main() -> None:
     pages = ["# Measured", "Written by `python benchmarks/document.py` from `benchmarks/results/`."]
     for name, page in (
@@ -434,6 +482,7 @@ def main() -> None:
         ("release.json", release_page),
         ("prior.json", prior_page),
         ("coverage.json", coverage_page),
+        ("metrics-coverage.json", metrics_page),
         ("torture.json", torture_page),
     ):
         if (RESULTS / name).exists():

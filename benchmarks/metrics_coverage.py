@@ -2,10 +2,11 @@
 
     python benchmarks/metrics_coverage.py [--quick] [--out benchmarks/results/metrics-coverage.json] [--minutes 12]
 
-Rows are drawn from a population whose metrics are known, their labels go through the mechanism's channel, and `estimate_metrics` is asked. A
-cell is one population, one mechanism and one number of rows. The least of many coverages is low by chance alone, so there are two
+Rows are drawn from a population whose metrics are known, their labels go through the mechanism's channel, and `estimate_metrics` is
+asked. A cell is one population, one mechanism and one number of rows. The least of many coverages is low by chance alone, so there are two
 rounds: every cell once; then those metrics of a cell that came out lowest again, with fresh draws and more of them, and only the second
-round is reported for them. Finished cells are kept in the file: started again, it goes on.
+round is reported for them; means are over the first round, which chose nothing. Finished cells are kept in the file: started again, it
+goes on. Cells that the time did not suffice for, in either round, are counted in the file.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ from labeldp.mechanisms.plan import calibrate
 from labeldp.private import PrivateLabels
 
 LEAST = 0.93  # of a nominal 95%
-DOUBTFUL = 0.94  # below, a metric of a cell is drawn again
+DOUBTFUL = 0.935  # below, a metric of a cell is drawn again
 FEW = 5  # below so many expected positives only coverage is asked for
-NAMES = (*METRICS[:-1], "recall", "lift")  # the likelihood is a plain mean; precision's limits are exact (coverage.json)
-TRUTH_ROWS = 4_000_000
+NAMES = (
+    *METRICS[:-1],
+    "recall",
+    "lift",
+)  # the likelihood is a plain mean; precision's limits are exact (coverage.json)
+TRUTH_ROWS = 2_000_000
 
 Floats = npt.NDArray[np.float64]
 
@@ -119,9 +124,22 @@ def observed(mechanism: Mechanism, labels: npt.NDArray[np.int64], rng: np.random
 
 def measure(cell: Cell, names: tuple[str, ...], replicates: int, seed: int) -> dict[str, dict[str, Any]]:
     """Coverage and widths, with what the same rows' true labels give beside."""
-    rng = np.random.default_rng([seed, cell.rows, round(1e6 * cell.population.share), round(1e6 * cell.population.auc)])
+    rng = np.random.default_rng(
+        [
+            seed,
+            cell.rows,
+            round(10 * (cell.epsilon or 99)),
+            round(1e6 * cell.population.share),
+            round(1e6 * cell.population.auc),
+        ]
+    )
     mechanism, true = cell.built(), truth(cell.population)
-    clean, ends, told, plain = NoPrivacy(cell.population.classes), {n: [] for n in names}, {n: [] for n in names}, {n: [] for n in names}  # type: ignore[var-annotated]
+    clean, ends, told, plain = (
+        NoPrivacy(cell.population.classes),
+        {n: [] for n in names},
+        {n: [] for n in names},
+        {n: [] for n in names},
+    )  # type: ignore[var-annotated]
     for replicate in range(replicates):
         labels, p = cell.population.draw(cell.rows, rng)
         found = measured(mechanism, observed(mechanism, labels, rng), p, names, cell.population)
@@ -135,6 +153,7 @@ def measure(cell: Cell, names: tuple[str, ...], replicates: int, seed: int) -> d
     for name in names:
         low, high = np.array(ends[name]).T
         is_told = np.array(told[name])
+        low, high = np.nan_to_num(low, posinf=1e9), np.nan_to_num(high, posinf=1e9)
         held = (low <= true[name]) & (true[name] <= high)
         width = float(np.median(high - low))
         made[name] = {
@@ -151,16 +170,27 @@ def measure(cell: Cell, names: tuple[str, ...], replicates: int, seed: int) -> d
 
 def cells(quick: bool) -> Iterator[tuple[Cell, int]]:
     """With how many replicates; the populations one after the other, since their truth takes long."""
-    aucs, shares = ((0.8,), (0.05, 0.5)) if quick else ((0.6, 0.8, 0.95), (0.01, 0.05, 0.1, 0.5))
+    for classes in () if quick else (3, 10):
+        for share in (0.02, 1 / classes) if classes == 3 else (0.1,):
+            population = Population(classes, share, 0.8)
+            for epsilon in (1.0, 4.0):
+                for rows in (500, 5000):
+                    yield Cell(population, "subset", epsilon, rows), 100 if rows == 500 else 80
+    aucs, shares = ((0.8,), (0.05, 0.5)) if quick else ((0.95, 0.6, 0.8), (0.01, 0.05, 0.1, 0.5))
     for auc in aucs:
         for share in shares:
+            if auc != 0.8 and share == 0.1:
+                continue
             population = Population(2, share, auc)
             for epsilon in (0.5, 4.0) if quick else (0.5, 1.0, 2.0, 4.0, None):
                 for rows in (200, 2000) if quick else (200, 500, 2000, 5000, 20_000):
-                    if rows == 20_000 and auc == 0.6:
+                    if auc != 0.8 and (rows == 20_000 or epsilon == 1.0 or (auc, epsilon) == (0.6, 2.0)):
                         continue
-                    replicates = 1000 if rows <= 500 else 500 if rows <= 2000 else 250 if rows <= 5000 else 100
-                    yield Cell(population, "response" if epsilon else "none", epsilon, rows), 100 if quick else replicates
+                    replicates = 400 if rows <= 500 else 250 if rows <= 2000 else 120 if rows <= 5000 else 60
+                    yield (
+                        Cell(population, "response" if epsilon else "none", epsilon, rows),
+                        100 if quick else replicates,
+                    )
             if not quick and share in (0.01, 0.5) and auc == 0.8:
                 for epsilon in (1.0, 4.0):
                     for rows in (500, 2000):
@@ -168,12 +198,6 @@ def cells(quick: bool) -> Iterator[tuple[Cell, int]]:
             if not quick and share in (0.01, 0.1) and auc == 0.8:
                 for epsilon in (0.5, 2.0):
                     yield Cell(population, "response", epsilon, 100_000), 40
-    for classes in () if quick else (3, 10):
-        for share in (1 / classes, 0.02):
-            population = Population(classes, share, 0.8)
-            for epsilon in (1.0, 4.0):
-                for rows in (500, 5000):
-                    yield Cell(population, "subset", epsilon, rows), 200 if rows == 500 else 60
 
 
 def expected_fewest(cell: Cell) -> float:
@@ -186,17 +210,25 @@ def summed_up(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for name in NAMES:
         mine = [(key, cell, cell["metrics"][name]) for key, cell in made.items() if name in cell["metrics"]]
-        sure = [one for _, _, one in mine if one["replicates"] >= 500]
         worst = min(mine, key=lambda one: one[2]["coverage"])
         enough = [one for _, cell, one in mine if cell["fewest"] >= FEW and cell["epsilon"] is not None]
-        wide = [one["width_to_true_labels"] for one in enough if one["width_to_true_labels"] and one["cannot_tell"] < 0.5]
+        wide = [
+            one["width_to_true_labels"] for one in enough if one["width_to_true_labels"] and one["cannot_tell"] < 0.5
+        ]
+        told = [
+            (one["coverage_told"], key, 1 - one["cannot_tell"])
+            for key, _, one in mine
+            if one["coverage_told"] is not None and (1 - one["cannot_tell"]) * one["replicates"] >= 50
+        ]
         rows.append({
             "metric": name, "cells": len(mine), "least_coverage": worst[2]["coverage"], "least_in": worst[0],
             "least_replicates": worst[2]["replicates"],
-            "least_coverage_500_replicates": min(one["coverage"] for one in sure),
             "cells_below": sum(one["coverage"] < LEAST for _, _, one in mine),
-            "mean_coverage": float(np.mean([one["coverage"] for _, _, one in mine])),
-            "cannot_tell": float(np.mean([one["cannot_tell"] for one in enough])),
+            "mean_coverage": float(np.mean([cell["first"][name] for _, cell, _ in mine])),
+            "cannot_tell": float(np.mean([one["cannot_tell"] for one in enough])) if enough else None,
+            # Of those intervals alone that come with a number, in cells where 50 or more do.
+            "least_coverage_told": min(told)[0] if told else None, "least_told_in": min(told)[1] if told else None,
+            "least_told_share": min(told)[2] if told else None,
             "median_width_to_true_labels": float(np.median(wide)) if wide else None,
         })  # fmt: skip
     return rows
@@ -207,41 +239,61 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/metrics-coverage.json"))
     parser.add_argument("--quick", action="store_true", help="a few cells, a minute")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; the same command goes on")
+    parser.add_argument("--again", action="store_true", help="the second round only, the least likely cells first")
     asked = parser.parse_args()
     until = time.monotonic() + 60 * asked.minutes
     made: dict[str, dict[str, Any]] = (
         json.loads(asked.out.read_text(encoding="utf-8"))["cells"] if asked.out.exists() else {}
     )
     for cell, replicates in cells(asked.quick):
-        if time.monotonic() > until:
+        if time.monotonic() > until or asked.again:
             break
-        if cell.key() not in made:
-            metrics = measure(cell, NAMES, replicates, seed=1)
+        known = made.get(cell.key(), {"metrics": {}, "first": {}, "again": []})
+        missing = tuple(name for name in NAMES if name not in known["metrics"])
+        if missing:  # of a metric whose estimate has changed, take its results out of the file
+            metrics = measure(cell, missing, replicates, seed=1)
             about = asdict(cell.population) | {
                 "mechanism": cell.mechanism,
                 "epsilon": cell.epsilon,
                 "rows": cell.rows,
                 "fewest": expected_fewest(cell),
             }
-            made[cell.key()] = about | {"metrics": metrics, "again": []}
+            made[cell.key()] = about | {
+                "metrics": known["metrics"] | metrics,
+                "first": known["first"] | {n: m["coverage"] for n, m in metrics.items()},
+                "again": known["again"],
+            }
             print(cell.key(), {n: round(m["coverage"], 3) for n, m in metrics.items()}, flush=True)
             write(asked.out, made)
-    for cell, replicates in cells(asked.quick):
-        if time.monotonic() > until or cell.key() not in made:
-            continue
+    drawn = [(cell, replicates) for cell, replicates in cells(asked.quick) if cell.key() in made]
+    for cell, replicates in sorted(drawn, key=lambda one: least_likely(made[one[0].key()])):
+        if time.monotonic() > until:
+            break
         known = made[cell.key()]
         doubtful = tuple(n for n in NAMES if n not in known["again"] and known["metrics"][n]["coverage"] < DOUBTFUL)
         if doubtful and not asked.quick:
-            known["metrics"] |= measure(cell, doubtful, 3 * replicates, seed=2)
+            known["metrics"] |= measure(cell, doubtful, 4 * replicates, seed=2)
             known["again"] += doubtful
             print("again", cell.key(), {n: known["metrics"][n]["coverage"] for n in doubtful}, flush=True)
             write(asked.out, made)
+    write(asked.out, made)
+
+
+def least_likely(known: dict[str, Any]) -> float:
+    """How many standard errors the worst metric of a cell is below 95%, negative."""
+    return min((one["coverage"] - 0.95) * math.sqrt(one["replicates"]) for one in known["metrics"].values())
 
 
 def write(out: Path, made: dict[str, dict[str, Any]]) -> None:
     data = {
         "settings": {"nominal": 0.95, "least": LEAST, "doubtful": DOUBTFUL, "few": FEW, "truth_rows": TRUTH_ROWS},
         "metrics": summed_up(made),
+        "cells_missing": sum(cell.key() not in made for cell, _ in cells(False)),
+        "not_drawn_again": sum(
+            one["coverage"] < DOUBTFUL and name not in cell["again"]
+            for cell in made.values()
+            for name, one in cell["metrics"].items()
+        ),
         "cells": made,
         "machine": machine(),
     }

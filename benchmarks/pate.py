@@ -187,10 +187,10 @@ def step(turns: int) -> dict[str, Any]:
     """16 labelled and 112 unlabelled images a step."""
     import torch
 
+    from labeldp.machine import Machine
     from labeldp.mechanisms import NoPrivacy
     from labeldp.models.resnets import WideResNet
     from labeldp.training.fixmatch import FixMatchTrainer
-    from labeldp.machine import Machine
     from labeldp.training.recipe import fixmatch_recipe
 
     torch.set_num_threads(1)

@@ -25,9 +25,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp import PrivateLabels, SecureEntropy, models
+from labeldp.machine import Machine
 from labeldp.mechanisms import Laplace
 from labeldp.training.augment import randaugment
-from labeldp.machine import Machine
 from labeldp.training.recipe import default_recipe, paper_recipe
 from labeldp.training.trainer import Trainer
 

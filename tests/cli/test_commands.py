@@ -52,7 +52,7 @@ def test_spellings_of_a_prior(run, tmp_path, text):
     (tmp_path / "prior").write_text(text)
     plan = run("plan", "--classes", "2", "--epsilon", "1", "--prior", tmp_path / "prior", "--json").json
     direct = labeldp.plan(1.0, 2, prior=[0.2, 0.8])
-    assert plan == direct.to_json()
+    assert {name: value for name, value in plan.items() if name != "rows_to_judge"} == direct.to_json()
 
 
 def test_plan_looks_at_no_ledger(run, tmp_path, monkeypatch):

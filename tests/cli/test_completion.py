@@ -69,6 +69,7 @@ def values(words, option, incomplete="", **given):
         ("train", "--device", "", {"auto", "cpu", "cuda", "mps"}),
         ("train", "--features", "", set()),  # left to the shell, which offers files
         ("evaluate", "--model", "l", {"linear"}),
+        ("train", "--model", "l", {"linear", "lightgbm"}),
         ("audit-repeat", "--model", "", set(known.MODELS)),
         ("audit-heuristic", "--dataset", "cifar", {"cifar10", "cifar100"}),
         ("pate run", "--preset", "pate-cifar100-l", {"pate-cifar100-low"}),

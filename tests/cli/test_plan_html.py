@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from labeldp.evaluation.rows import rows_for_auc
+from labeldp.mechanisms import RandomizedResponse
 from labeldp.mechanisms.plan import plan
 from labeldp.report.plan_page import plan_page
 from tests.cli.conftest import expect_sentence
@@ -33,8 +35,30 @@ def test_the_page_for_programs(run, tmp_path):
     path = tmp_path / "plan.html"
     outcome = run(*ARGUMENTS, "--html", path, "--json").json
     assert outcome.pop("html") == str(path)
-    assert outcome == run(*ARGUMENTS, "--json").json == given(path)["plan"]
+    assert outcome == run(*ARGUMENTS, "--json").json
+    assert outcome.pop("rows_to_judge")["mechanisms"].keys() == {entry["name"] for entry in outcome["mechanisms"]}
+    assert outcome == given(path)["plan"]
     assert "html" not in run(*ARGUMENTS, "--json").json
+
+
+def test_rows_to_judge_a_skewed_label(run, tmp_path):
+    (tmp_path / "prior.json").write_text("[0.99, 0.01]")
+    arguments = ("plan", "--classes", "2", "--epsilon", "1", "--prior", tmp_path / "prior.json")
+    people, data = run(*arguments).out, run(*arguments, "--json").json["rows_to_judge"]
+    assert (data["standard_error"], data["auc"], data["share"]) == (0.01, 0.8, pytest.approx(0.01))
+    assert data["mechanisms"]["response"] == rows_for_auc(
+        RandomizedResponse.calibrated(epsilon=1.0, num_classes=2), 0.01
+    )
+    assert "16,000,000" in people
+    assert "if 1% are positive; with true labels, 47,600" in people
+    coarse = run(*arguments, "--auc-error", "0.1", "--json").json["rows_to_judge"]["mechanisms"]["response"]
+    assert coarse == pytest.approx(data["mechanisms"]["response"] / 100, abs=1)
+    outcome = run(*arguments, "--auc-error", "0")
+    assert outcome.code == 2
+    assert "the standard error of an AUC is from" in outcome.err
+    (tmp_path / "prior.json").write_text("[1, 0]")
+    assert run(*arguments, "--json").json["rows_to_judge"] is None
+    assert "to judge:" not in run(*arguments).out
 
 
 def test_flip_probabilities_for_people_and_programs(run):

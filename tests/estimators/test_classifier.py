@@ -139,7 +139,7 @@ def test_sparse_rows_and_chunks_make_no_difference(made, digits, monkeypatch):
     np.testing.assert_allclose(
         clone(made).fit(sparse.csr_array(x)).predict_proba(sparse.csr_array(x)), whole, atol=3e-3
     )
-    monkeypatch.setattr("labeldp.estimators.linear._CHUNK", 3000)
+    monkeypatch.setattr("labeldp.estimators.likelihood.CHUNK", 3000)
     np.testing.assert_allclose(clone(made).fit(x).predict_proba(x), whole, atol=3e-3)
 
 
@@ -202,3 +202,207 @@ def test_not_converged_is_said(made, digits):
         made.set_params(max_iter=2).fit(digits[0])
     with pytest.raises(InputError, match="C must be positive"):
         made.set_params(C=0).fit(digits[0])
+
+
+# ── tables: two classes, trees, any classifier ──
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Two classes, 20% positives, columns that matter in ways no line follows; a release at ε = 2."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3000, 5))
+    score = 2.5 * (x[:, 0] * x[:, 1] > 0.3) + x[:, 2] - 2.6
+    y = (rng.random(3000) < 1 / (1 + np.exp(-score))).astype(int)
+    mechanism = labeldp.RandomizedResponse.calibrated(epsilon=2.0, num_classes=2)
+    release = mechanism.release(
+        y,
+        data_set="t",
+        ids=np.arange(3000),
+        ledger=tmp_path_factory.mktemp("t") / "l",
+        entropy=labeldp.SeededEntropy(3),
+    )
+    return x, y, release
+
+
+def auc(scores, y):
+    from sklearn.metrics import roc_auc_score
+
+    return roc_auc_score(y, scores)
+
+
+@pytest.mark.parametrize(
+    ("given", "least"),
+    [({"model": "lightgbm"}, 0.75), ({"estimator": "booster"}, 0.75), ({"estimator": "forest"}, 0.75), ({}, 0.6)],
+)  # fmt: skip
+def test_every_kind_of_model_learns_true_labels(table, given, least):
+    lightgbm = pytest.importorskip("lightgbm")
+    from sklearn.ensemble import RandomForestClassifier
+
+    estimators = {
+        "booster": lightgbm.LGBMClassifier(n_estimators=40, num_leaves=8, n_jobs=1, random_state=0),
+        "forest": RandomForestClassifier(60, min_samples_leaf=30, random_state=0),
+    }
+    given = {**given, "estimator": estimators.get(given.get("estimator"))}
+    x, y, release = table
+    made = LabelDPClassifier(release, random_state=0, **given).fit(x[:2400], release.target(slice(0, 2400)))
+    found = made.predict_proba(x[2400:])
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+    assert auc(found[:, 1], y[2400:]) > least
+    # Of the labels, not of what was released: one class in six is flipped there.
+    assert abs(found[:, 1].mean() - y.mean()) < 0.06
+    again = pickle.loads(pickle.dumps(made))
+    np.testing.assert_allclose(again.predict_proba(x), made.predict_proba(x))
+    estimate = made.estimate_metric("roc_auc", x[2400:], release.target(slice(2400, 3000)))
+    assert estimate.interval_95[0] <= auc(found[:, 1], y[2400:]) <= estimate.interval_95[1]
+
+
+def test_rows_may_stand_for_y(table):
+    """cross_val_predict numbers the columns of a two-column y anew for predict_proba; rows beside X are left alone."""
+    from sklearn.model_selection import cross_val_predict
+
+    x, y, release = table
+    made = LabelDPClassifier(release, C=0.1)
+    rows = release.positions(np.arange(3000))
+    found = cross_val_predict(made, x, params={"rows": rows}, method="predict_proba", cv=3)
+    assert auc(found[:, 1], y) > 0.6
+    with pytest.raises(InputError, match=r"params=\{\"rows\": rows\}"):
+        cross_val_predict(made, x, release.target(), method="predict_proba", cv=3)
+    with pytest.raises(InputError, match="one of the two"):
+        made.fit(x, release.target(), rows=rows)
+
+
+def test_rows_are_routed(table):
+    import sklearn
+    from sklearn.model_selection import cross_validate
+
+    x, _, release = table
+    with sklearn.config_context(enable_metadata_routing=True):
+        made = LabelDPClassifier(release, C=0.1).set_fit_request(rows=True).set_score_request(rows=True)
+        scores = cross_validate(made, x, params={"rows": np.arange(3000)}, cv=3)["test_score"]
+    assert (scores > 0.6).all()
+
+
+@pytest.mark.parametrize("name", ["log_likelihood", "roc_auc", "log_loss", "brier", "average_precision", "accuracy"])
+def test_scorers_of_the_release_choose(table, name):
+    x, _, release = table
+    search = GridSearchCV(LabelDPClassifier(release), {"C": [1e-6, 0.1]}, scoring=release.scorer(name), cv=3)
+    search.fit(x, release.target())
+    assert np.isfinite(search.best_score_)
+    # A penalty hardly changes how rows rank, and accuracy is nearly blind where one class is common.
+    if name in ("log_likelihood", "log_loss", "brier"):
+        assert search.best_params_ == {"C": 0.1}
+
+
+def test_scorers_agree_with_scikit_learn_where_labels_are_known(table, tmp_path):
+    x, y, _ = table
+    release = labeldp.NoPrivacy(2).release(y, data_set="clear", ids=np.arange(3000), ledger=tmp_path / "l")
+    made = LabelDPClassifier(release, C=0.1).fit(x[:2000], release.target(slice(0, 2000)))
+    from sklearn.metrics import get_scorer
+
+    held_out = release.target(slice(2000, 3000))
+    for ours, theirs in (
+        ("roc_auc", "roc_auc"), ("log_loss", "neg_log_loss"), ("brier", "neg_brier_score"), ("average_precision", "average_precision"),
+        ("accuracy", "accuracy"),
+    ):  # fmt: skip
+        expected = get_scorer(theirs)(made, x[2000:], y[2000:])
+        assert release.scorer(ours)(made, x[2000:], held_out) == pytest.approx(expected, abs=1e-6)
+    assert release.scorer("neg_log_loss")(made, x[2000:], held_out) < 0
+    with pytest.raises(InputError, match="were trained on"):
+        release.scorer("roc_auc")(made, x[:10], release.target(slice(0, 10)))
+    with pytest.raises(InputError, match="choose one of log_likelihood"):
+        release.scorer("f1")
+
+
+def test_a_metric_of_labels_is_refused_with_the_right_line(table):
+    x, y, release = table
+    made = LabelDPClassifier(release, C=0.1)
+    for scoring in ("roc_auc", "neg_log_loss", "f1"):
+        with pytest.raises(InputError, match=r"release.scorer\("):
+            cross_val_score(made, x, release.target(), scoring=scoring, error_score="raise")
+    from sklearn.metrics import get_scorer
+
+    made.fit(x[:2000], release.target(slice(0, 2000)))
+    assert get_scorer("roc_auc")(made, x[2000:], y[2000:]) > 0.6  # public test labels are nobody's business
+
+
+def test_one_of_model_and_estimator(table):
+    x, _, release = table
+    with pytest.raises(InputError, match="one of the two"):
+        LabelDPClassifier(release, model="linear", estimator=LogisticRegression()).fit(x)
+    from sklearn.neighbors import KNeighborsClassifier
+
+    with pytest.raises(InputError, match="takes no sample_weight"):
+        LabelDPClassifier(release, estimator=KNeighborsClassifier()).fit(x)
+    lightgbm = pytest.importorskip("lightgbm")
+    with pytest.raises(InputError, match="leave `objective` out"):
+        LabelDPClassifier(release, estimator=lightgbm.LGBMClassifier(objective="binary")).fit(x)
+
+
+def test_class_weights_move_decisions_and_not_training(table):
+    x, y, release = table
+    plain = LabelDPClassifier(release, C=0.1).fit(x[:2400], rows=np.arange(2400))
+    balanced = clone(plain).set_params(class_weight="balanced").fit(x[:2400], rows=np.arange(2400))
+    assert abs(plain.class_shares_[1] - y[:2400].mean()) < 0.05
+    p, q = plain.predict_proba(x)[:, 1], balanced.predict_proba(x)[:, 1]
+    shift = np.log(plain.class_shares_[0] / plain.class_shares_[1])
+    np.testing.assert_allclose(np.log(q / (1 - q)) - np.log(p / (1 - p)), shift, atol=1e-4)
+    assert balanced.predict(x).mean() > plain.predict(x).mean()
+    heavy = clone(plain).set_params(class_weight={1: 2.0}).fit(x)
+    assert heavy.predict_proba(x)[:, 1].mean() > clone(plain).fit(x).predict_proba(x)[:, 1].mean()
+    for wrong, message in (({7: 1.0}, "no class"), ({1: -1.0}, "positive"), ("fair", "balanced")):
+        with pytest.raises(InputError, match=message):
+            plain.set_params(class_weight=wrong).predict_proba(x)
+
+
+@pytest.mark.parametrize("C", [None, 0.1])
+def test_coefficients_are_of_the_features_as_given(table, C):
+    x, _, release = table
+    x = 10 * x[:, :3] + 7
+    made = LabelDPClassifier(release, C=C, random_state=0, max_iter=2000).fit(x)
+    assert (made.coef_.shape, made.intercept_.shape) == ((1, 3), (1,))
+    odds = np.log(made.predict_proba(x)[:, 1] / made.predict_proba(x)[:, 0])
+    np.testing.assert_allclose(x @ made.coef_[0] + made.intercept_[0], odds, atol=2e-3)
+    with pytest.raises(AttributeError, match="linear model"):
+        _ = LabelDPClassifier(release, model="mlp").coef_
+
+
+def test_sample_weights_are_as_copies(table):
+    x, _, release = table
+    rows = np.arange(1000)
+    weighted = LabelDPClassifier(release, C=1.0, tol=1e-9).fit(x[:1000], rows=rows, sample_weight=1.0 + (rows < 500))
+    twice = np.concatenate((rows, rows[:500]))
+    copied = LabelDPClassifier(release, C=1.0, tol=1e-9).fit(x[twice], rows=release.rows(twice))
+    np.testing.assert_allclose(weighted.coef_, copied.coef_, atol=1e-4)
+    with pytest.raises(InputError, match="one a row"):
+        weighted.fit(x[:1000], rows=rows, sample_weight=np.ones(3))
+    with pytest.raises(InputError, match="PosteriorLoss"):
+        LabelDPClassifier(release, model="mlp").fit(x[:1000], rows=rows, sample_weight=np.ones(1000))
+
+
+def test_frames_with_categories_and_gaps(table):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("lightgbm")
+    x, y, release = table
+    frame = pandas.DataFrame(x[:, :2], columns=["a", "b"])
+    frame["kind"] = pandas.Categorical(
+        np.where(y == 1, "q", "p"), categories=["p", "q", "r"]
+    )  # it gives the label away
+    frame.loc[::7, "a"] = np.nan
+    made = LabelDPClassifier(release, model="lightgbm", random_state=0).fit(frame[:2000], rows=np.arange(2000))
+    assert list(made.feature_names_in_) == ["a", "b", "kind"]
+    assert auc(made.predict_proba(frame[2000:])[:, 1], y[2000:]) > 0.95
+    # Other rows have other categories, in another order.
+    later = frame[2000:].copy()
+    later["kind"] = pandas.Categorical(later["kind"].astype(str).replace("p", "new"), categories=["new", "q"])
+    assert made.predict_proba(later)[(y[2000:] == 1), 1].mean() > 0.7
+    frame["kind"] = frame["kind"].astype(str)
+    with pytest.raises(InputError, match="column 'kind' holds text"):
+        made.fit(frame)
+
+
+def test_text_labels_name_the_argument(tmp_path):
+    with pytest.raises(InputError, match="label_names"):
+        LabelDPClassifier.from_labels(
+            ["yes", "no"] * 10, epsilon=1.0, num_classes=2, data_set="d", ids=np.arange(20), ledger=tmp_path / "l"
+        )

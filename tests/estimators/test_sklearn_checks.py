@@ -42,6 +42,6 @@ class OfLabels(LabelDPClassifier):
 
 
 # No check is expected to fail: what cannot apply, plain labels in `fit` and `score`, is what the subclass replaces.
-@parametrize_with_checks([OfLabels(max_iter=100)])
+@parametrize_with_checks([OfLabels(C=1.0, max_iter=100)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

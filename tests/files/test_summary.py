@@ -15,6 +15,7 @@ from labeldp.files.summary import (
     PateSummary,
     StatedAudit,
     StatedConfusion,
+    StatedCurves,
     TrainingSummary,
     kind_of,
     read_summary,
@@ -144,3 +145,60 @@ def test_a_config_that_is_none(change):
 def test_a_confusion_that_is_none(data):
     with pytest.raises(SchemaError):
         decode(StatedConfusion, data)
+
+
+METRIC = {
+    "name": "roc_auc",
+    "value": 0.8,
+    "standard_error": 0.01,
+    "interval_95": [0.7, 0.9],
+    "rows": 100,
+    "rows_needed": None,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": 1.5}, {"value": -0.1}, {"interval_95": [0.9, 0.7]}, {"interval_95": [-3, 0.9]}, {"interval_95": [0.7]}, {"rows": -1},
+        {"rows_needed": 10**30}, {"value": "x"}, {"by_class": [{**METRIC, "value": 2.0}]}, {"by_class": [{**METRIC, "by_class": [METRIC]}]},
+    ],
+)  # fmt: skip
+def test_a_metric_that_is_none(change):
+    assert decode(TrainingSummary, {**TRAINING, "metrics": {"roc_auc": METRIC}}).metrics["roc_auc"].value == 0.8
+    with pytest.raises(SchemaError):
+        decode(TrainingSummary, {**TRAINING, "metrics": {"roc_auc": {**METRIC, **change}}})
+
+
+def test_a_loss_has_no_upper_end():
+    loss = {**METRIC, "name": "log_loss", "value": 3.0, "interval_95": [2.0, None]}
+    assert decode(TrainingSummary, {**TRAINING, "metrics": {"log_loss": loss}}).metrics["log_loss"].value == 3.0
+    with pytest.raises(SchemaError, match="log_loss is at least 0"):
+        decode(TrainingSummary, {**TRAINING, "metrics": {"log_loss": {**loss, "value": -3.0}}})
+
+
+POINT = {
+    "threshold": 0.5, "called": 0.5, "true_positive_rate": 0.8, "true_positive_rate_95": [0.7, 0.9], "false_positive_rate": None,
+    "false_positive_rate_95": [0.0, 1.0], "precision": 0.5, "precision_95": [0.4, 0.6], "lift": 1.6, "lift_95": [1.4, 1.8],
+}  # fmt: skip
+BIN = {"rows": 50, "predicted": 0.3, "observed": 0.2, "observed_95": [0.1, 0.4]}
+CURVES = {"positive": 1, "rows": 100, "points": [POINT, {**POINT, "called": 1.0}], "calibration": [BIN]}
+
+
+def test_curves():
+    assert decode(StatedCurves, CURVES).points[0].false_positive_rate is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"positive": -1}, {"rows": -1}, {"points": [POINT] * 1001}, {"calibration": [BIN] * 1001}, {"points": [{**POINT, "lift": -1.0}]},
+        {"points": [{**POINT, "called": 1.0}, POINT]}, {"points": [{**POINT, "precision": 1.5}]}, {"points": [{}]}, {"points": None},
+        {"points": [{**POINT, "precision_95": [0.6, 0.4]}]}, {"points": [{**POINT, "precision_95": [0.4, None]}]},
+        {"calibration": [{**BIN, "predicted": 2.0}]}, {"calibration": [{**BIN, "rows": -5}]},
+        {"calibration": [{**BIN, "observed_95": [-0.1, 0.4]}]},
+    ],
+)  # fmt: skip
+def test_curves_that_are_none(change):
+    with pytest.raises(SchemaError):
+        decode(StatedCurves, {**CURVES, **change})

@@ -119,7 +119,7 @@ def reported(*folders: str, html: bool = False) -> Reader:
         json.dumps(report.to_json(), allow_nan=False)
         if html:
             assert "by its own account" in report.html() or not any(
-                run.measured or run.accuracies for run in report.runs
+                run.measured or run.accuracies or run.metrics or run.curves for run in report.runs
             )
         return claims
 
@@ -138,6 +138,10 @@ def run_claims(found: dict[str, Any]) -> Claims:
     for accuracy in found["accuracies"]:
         claims[f"accuracy {accuracy['how']}"] = Claim("within", accuracy["interval_95"], "given" in accuracy)
         claims[f"right {accuracy['how']}"] = Claim("least", accuracy["value"], "given" in accuracy)
+    for name, metric in found["metrics"].items():
+        claims[f"metric {name}"] = Claim("within", metric["interval_95"], "given" in metric)
+        claims[f"value {name}"] = Claim("text", metric["value"], "given" in metric)
+        claims[f"rows {name}"] = Claim("least", metric["rows"], "given" in metric)
     for number, one in enumerate(found["measured"]):
         claims[f"measured {number}"] = Claim("least", one["epsilon_low"], "given" in one)
     if found["headline"] is not None:
@@ -282,6 +286,7 @@ KINDS = (
             "train again": trained_again,
         },
     ),
+    Kind("run with curves", _folder("ranked"), {"report": reported("ranked", html=True)}),
     Kind("run with canaries", _folder("own"), {"report": reported("own"), "audit": audited("own", account=True)}),
     Kind("insecure run", _folder("seeded"), {"report": reported("seeded"), "predict": predicted("seeded")}),
     Kind("selected run", _folder("chosen"), {"report": reported("chosen")}),

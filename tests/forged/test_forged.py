@@ -22,7 +22,8 @@ pytestmark = pytest.mark.xdist_group("forged")
 # A field that is added is walked of itself; fewer than there were would be a walk that missed some.
 FIELDS = {
     "release": 51, "release, with a prior": 68, "release, insecure": 44, "public prior": 23, "scores": 23,
-    "scores of another model": 23, "canaries": 10, "kept audit": 140, "run": 202, "run with canaries": 287, "insecure run": 182,
+    "scores of another model": 23, "canaries": 10, "kept audit": 140, "run": 202,
+    "run with curves": 250, "run with canaries": 287, "insecure run": 182,
     "selected run": 225, "PATE run": 360,
 }  # fmt: skip
 

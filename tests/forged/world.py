@@ -53,6 +53,8 @@ train --dataset digits --model linear --epochs 1 --epsilon 4 --canaries 50 --out
 train --dataset digits --model linear --epochs 1 --epsilon 4 --insecure-seed 1 --out seeded
 select h.csv --label y --classes a,b,c --id id --features x.csv --candidates c.json --epsilon 4 --expected-runs 2 --ledger s.ledger --out chosen
 pate run --dataset digits --teachers 20 --max-asked 60 --max-answered 30 --sigma1 30 --sigma2 15 --threshold 8 --student-epochs 1 --holdout 0.3 --holdout-epsilon 2 --out pate
+release two.csv --label y --classes 2 --id id --ledger two.ledger --epsilon 3 --out two.parquet
+train --release two.parquet {FEATURES} --model mlp --epochs 1 --holdout 0.5 --out ranked
 features t.csv --label y --id id --out encoded.parquet
 """  # noqa: E501
 
@@ -69,6 +71,7 @@ def build(place: Path) -> Path:
     (place / "t.csv").write_text(
         "id,y,u,w\n" + "".join(f"r{i},{classes[i % 3]},{i % 5},{'pq'[i % 2]}\n" for i in range(60))
     )
+    (place / "two.csv").write_text("id,y\n" + "".join(f"r{i},{int(i % 3 == 1)}\n" for i in range(900)))
     (place / "c.json").write_text('{"epochs": [1, 2]}')
     with inside(place):
         for command in COMMANDS.strip().splitlines():

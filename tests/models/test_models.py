@@ -45,3 +45,28 @@ def test_the_triangle():
     assert max(rates) == pytest.approx(rates[9], abs=0.06)
     assert rates[0] < 0.06
     assert rates[-1] < 0.02
+
+
+def test_the_mlp_begins_as_a_linear_model():
+    torch.manual_seed(0)
+    model, x = models.build("mlp", (5,), 3), torch.randn(64, 5)
+    torch.nn.init.normal_(model.linear.weight)
+    for training in (True, False):
+        torch.testing.assert_close(model.train(training)(x), 2 * x @ model.linear.weight.T)
+
+
+def test_what_the_mlp_leaves_out_follows_from_the_epochs_seed_alone():
+    torch.manual_seed(0)
+    model, x = models.build("mlp", (5,), 3), torch.randn(64, 5)
+    torch.nn.init.normal_(model.head.weight)
+    outputs = []
+    for seed in (1, 1, 2):
+        model.begin_epoch(seed)
+        state = torch.get_rng_state()
+        outputs.append((model(x), model(x)))
+        assert (torch.get_rng_state() == state).all()
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=0, atol=0)
+    assert (outputs[0][0] != outputs[0][1]).any()
+    assert (outputs[0][0] != outputs[2][0]).any()
+    model.eval()
+    torch.testing.assert_close(model(x), model(x), rtol=0, atol=0)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -24,14 +25,27 @@ def runs(tmp_path_factory):
         "games": GAMES.split(),
         "heuristic": HEURISTIC.split(),
         "chosen": SELECT.split(),
+        "two": [*TWO.split(), "--select", "best"],
+        "few": [*TWO.replace("two.parquet", "few.parquet").split()],
     }
+    draw = random.Random(0)
+    points = [(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(4000)]
+    (place / "p.csv").write_text("id,a,b\n" + "".join(f"r{i},{a:.3f},{b:.3f}\n" for i, (a, b) in enumerate(points)))
+    bought = ["yes" if a + b + draw.gauss(0, 1) > 1 else "no" for a, b in points]
+    (place / "b.csv").write_text("id,y\n" + "".join(f"r{i},{y}\n" for i, y in enumerate(bought)))
+    own = ["release", "b.csv", "--label", "y", "--classes", "no,yes", "--id", "id"]
+    first = [
+        [*own, "--epsilon", "3", "--rows", "0:3600", "--out", "two.parquet"],
+        [*own, "--epsilon", "0.1", "--rows", "3600:4000", "--out", "few.parquet"],
+    ]
     (place / "v.csv").write_text("id,y\n" + "".join(f"r{i},{i % 2}\n" for i in range(200)))
     (place / "x.csv").write_text("id,a\n" + "".join(f"r{i},{i % 2}.5\n" for i in range(200)))
     (place / "c.json").write_text('{"epochs": [2, 3]}')
-    labeldp_commands([[*arguments, "--out", name] for name, arguments in commands.items()], cwd=place)
+    labeldp_commands([*first, *([*arguments, "--out", name] for name, arguments in commands.items())], cwd=place)
     return place
 
 
+TWO = "train --release two.parquet --features p.csv --id id --model mlp --epochs 3 --holdout 0.4"
 GAMES = "audit-repeat --dataset digits --epsilon 2 --trainings 4"
 HEURISTIC = "audit-heuristic --dataset digits --mechanism none --model linear --epochs 1 --canaries 40 --plantings 2"
 SELECT = "select v.csv --label y --classes 2 --id id --features x.csv --candidates c.json --epsilon 4 --expected-runs 2 --ledger own.ledger"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from labeldp.errors import InputError
+from labeldp.evaluation.rows import AUC, auc_variance, noise_variances, rarest_share, scores_apart
 from labeldp.mechanisms.plan import NAMES, calibrate, plan
 from labeldp.report.plan_page import NORMAL, percent, plan_page, rows_needed, short, whole, write_plan_page
 
@@ -22,6 +23,8 @@ PRIORS = {
     "hundred": [0.01] * 100,
     "one of thousand": [0.5] + [0.5 / 999] * 999,
 }
+
+JUDGED = {"auc": AUC, "apart": scores_apart(AUC), "error": 0.03}
 
 
 @pytest.fixture
@@ -68,10 +71,10 @@ def test_the_scripts_numbers_are_pythons(opened, kind):
     settings = ((0.1, 1e-12), (0.7, 1e-5), (2.0, 0.1), (5.0, 1e-5), (16.0, 1e-9))
     for epsilon, delta in settings if len(prior) < 500 else settings[1::2]:
         found = page.evaluate(
-            """setting => Numbers.plan(setting).options.map(o => [o.name, o.nats, o.flip, o.rows, o.bytes, o.says])""",
-            {"epsilon": epsilon, "prior": prior, "delta": delta, "acceptsDelta": True, "within": 0.02, "z": NORMAL["95"]},
+            """setting => Numbers.plan(setting).options.map(o => [o.name, o.nats, o.flip, o.rows, o.auc, o.bytes, o.says])""",
+            {"judged": JUDGED, "epsilon": epsilon, "prior": prior, "delta": delta, "acceptsDelta": True, "within": 0.02, "z": NORMAL["95"]},
         )  # fmt: skip
-        for name, nats, flip, rows, bytes_, says in found:
+        for name, nats, flip, rows, auc, bytes_, says in found:
             uniform = len(set(prior)) == 1
             mechanism = calibrate(
                 name, epsilon=epsilon, num_classes=len(prior), delta=delta, prior=None if uniform else prior
@@ -81,6 +84,8 @@ def test_the_scripts_numbers_are_pythons(opened, kind):
             assert nats == pytest.approx(expected, rel=close, abs=1e-12), (name, epsilon)
             assert flip == pytest.approx(1 - mechanism.probability_kept(), rel=close, abs=1e-14), (name, epsilon)
             assert rows == pytest.approx(rows_needed(mechanism.law(), 0.02), rel=close), (name, epsilon)
+            wanted = auc_variance(rarest_share(len(prior), prior), AUC, noise_variances(mechanism)) / 0.03**2
+            assert auc == pytest.approx(wanted, rel=close), (name, epsilon)
             assert (bytes_, says) == (mechanism.observation_bytes, mechanism.describe())
 
 
@@ -98,7 +103,16 @@ def test_the_script_writes_what_python_wrote(opened, epsilon, classes, prior, de
     still = opened(epsilon, classes, prior=prior, delta=delta, java_script_enabled=False)
     moving = opened(epsilon, classes, prior=prior, delta=delta)
     assert table(still) == table(moving)
-    for part in ("#setting", "#entropy", "#advice", "#said-within", "#said-sure", "#true-rows"):
+    for part in (
+        "#setting",
+        "#entropy",
+        "#advice",
+        "#said-within",
+        "#said-sure",
+        "#true-rows",
+        "#rarest",
+        "#true-auc-rows",
+    ):
         assert still.text_content(part) == moving.text_content(part)
     for page in (still, moving):
         assert page.locator("#mechanisms .mark:visible").count() == 1
@@ -259,7 +273,15 @@ def test_a_change_takes_a_moment_only(opened, classes, shares):
     prior = (
         np.full(classes, 1 / classes) if shares == "equal" else np.arange(1, classes + 1) * 2 / classes / (classes + 1)
     )
-    setting = {"epsilon": 1.0, "prior": prior.tolist(), "delta": 1e-5, "acceptsDelta": False, "within": 0.02, "z": 2}
+    setting = {
+        "judged": JUDGED,
+        "epsilon": 1.0,
+        "prior": prior.tolist(),
+        "delta": 1e-5,
+        "acceptsDelta": False,
+        "within": 0.02,
+        "z": 2,
+    }
     took = page.evaluate(
         "setting => [0, 1, 2].map(() => { const began = performance.now(); Numbers.plan(setting); return performance.now() - began; })",
         setting,

@@ -15,7 +15,15 @@ pytestmark = pytest.mark.xdist_group("runs")
 ODD = [
     None, "x", "", [], {}, float("nan"), float("inf"), -1, -0.5, 0, 1e308, 10**400, [[1]], True, "<script>", [None], {"a": 1}, 5e-324,
 ]  # fmt: skip
-FILES = ("summary.json", "config.json", "starts.json", "confusion.json", "metrics.jsonl", "selection.json")
+FILES = (
+    "summary.json",
+    "config.json",
+    "starts.json",
+    "confusion.json",
+    "curves.json",
+    "metrics.jsonl",
+    "selection.json",
+)
 
 
 def leaves(data, path=()):
@@ -40,7 +48,7 @@ def replaced(data, path, value):
     return data
 
 
-@pytest.mark.parametrize("name", ["plain", "staged", "pate", "chosen"])
+@pytest.mark.parametrize("name", ["plain", "staged", "pate", "chosen", "two"])
 def test_a_page_or_a_refusal(runs, tmp_path, name):
     rng = random.Random(name)
     folder = tmp_path / name

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.xdist_group("runs")
 @pytest.fixture(scope="session")
 def pages(runs):
     Report.of([runs / "plain"]).save(runs / "one.html")
+    Report.of([runs / "two"]).save(runs / "two.html")
+    Report.of([runs / "few"]).save(runs / "few.html")
     Report.of([runs / name for name in ("plain", "gaussian", "none", "pate")]).save(runs / "many.html")
     return runs
 
@@ -52,7 +54,7 @@ def test_runs_unfold(pages, visit):
 
 
 @pytest.mark.parametrize("width", [320, 380, 768, 1200])
-@pytest.mark.parametrize("name", ["one.html", "many.html"])
+@pytest.mark.parametrize("name", ["one.html", "two.html", "few.html", "many.html"])
 def test_nothing_is_wider_than_the_screen(pages, visit, name, width):
     page = visit(pages / name, viewport={"width": width, "height": 800})
     page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
@@ -83,8 +85,9 @@ def test_contrast(pages, visit, scheme):
     assert {name: ratio for name, ratio in found if ratio < 4.5} == {}
 
 
-def test_for_screen_readers(pages, visit):
-    page = visit(pages / "one.html")
+@pytest.mark.parametrize("name", ["one.html", "two.html"])
+def test_for_screen_readers(pages, visit, name):
+    page = visit(pages / name)
     assert page.evaluate("document.documentElement.lang") == "en"
     assert page.locator("main").count() == 1
     assert page.locator("h1").count() == 1

@@ -66,7 +66,9 @@ def test_the_best_epoch_is_kept_and_the_other_half_reports(job, tmp_path):
     assert max(scores) == pytest.approx(np.logaddexp.reduce(joint, axis=1).mean(), abs=1e-6)
     # Paired with the best so far, an epoch's gain says whether it became the best itself.
     best = [max(scores[:number]) for number in range(1, 8)]
-    assert [line["gain_selecting"] > 0 for line in lines[1:]] == [now > b for now, b in zip(scores[1:], best, strict=True)]
+    assert [line["gain_selecting"] > 0 for line in lines[1:]] == [
+        now > b for now, b in zip(scores[1:], best, strict=True)
+    ]
 
 
 def test_patience_ends_a_training_and_a_resumed_one_at_the_same_epoch(job, tmp_path):

@@ -115,7 +115,7 @@ def test_fewer_features_than_a_step(digits):
     steps = []
     list(trainer.fit(features[:50], np.arange(20), evidence, lambda step, of: steps.append((step, of))))
     assert steps == [(1, 2), (2, 2)]
-    assert trainer.flop == 2 * (32 + 2 * 50) * 3 * 2 * (64 * 256 + 256 * 10)
+    assert trainer.flop == 2 * (32 + 2 * 50) * 3 * 2 * (64 * 10 + 64 * 64 + 64 * 10)
 
 
 # ── one step, row by row ──
@@ -357,9 +357,9 @@ def test_no_decay_on_norms_and_biases():
         p.grad = torch.zeros_like(p)
     trainer._update()
     for name, p in trainer.model.named_parameters():
-        decayed = name in ("hidden.weight", "head.weight")
+        decayed = name in ("linear.weight", "hidden.weight", "head.weight")
         torch.testing.assert_close(p.detach(), before[name] * (1 - 0.03 * 0.1 if decayed else 1))
-    for recipe in (default_recipe("mlp"), default_recipe("fast")):
+    for recipe in (default_recipe("linear"), default_recipe("fast")):
         assert recipe.bias_decay
 
 
@@ -479,7 +479,7 @@ def test_a_job_trains_by_fixmatch_where_its_recipe_says_so(tmp_path):
     summary = train(job, tmp_path / "run")
     assert summary["rows_trained"] == 150
     assert summary["train_flop"] == 3 * (9 * 16 + 2 * 300) * 3 * 2 * (
-        5 * 256 + 256 * 3
+        5 * 3 + 5 * 64 + 64 * 3
     )  # all rows are in the unlabelled set
     assert predict(tmp_path / "run", features).shape == (300, 3)
     # Resumed by anything else, it is another run.

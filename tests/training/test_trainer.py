@@ -44,7 +44,7 @@ def test_it_learns_from_evidence_alone(name):
     probabilities = made.probabilities(features[1000:])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
     assert (probabilities.argmax(axis=1) == labels[1000:]).mean() > 0.95
-    assert made.flop == 6 * 1000 * 3 * 2 * (8 * 4 if name == "linear" else 8 * 256 + 256 * 4)
+    assert made.flop == 6 * 1000 * 3 * 2 * (8 * 4 if name == "linear" else 8 * 4 + 8 * 64 + 64 * 4)
 
 
 def test_the_same_seed_gives_the_same_model():

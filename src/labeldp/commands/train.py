@@ -153,17 +153,25 @@ def by_steps(options: TrainingOptions, model: str) -> bool:
     if model != "linear":
         return True
     asked = (*_OF_STEPS, "epochs", "stage_epochs", "learning_rate", "compile_model")
-    return any(getattr(options, name, None) for name in asked) or options.select != "last" or options.device not in ("auto", "cpu")
+    return (
+        any(getattr(options, name, None) for name in asked)
+        or options.select != "last"
+        or options.device not in ("auto", "cpu")
+    )
 
 
 def table_recipe(options: TrainingOptions, model: str, epochs: int | None) -> LinearRecipe | BoostingRecipe:
     """Of trees, or of the linear model's exact solver."""
     if model == "linear":
+        from labeldp.estimators.likelihood import scipy_minimize
         from labeldp.estimators.linear import LinearRecipe
 
+        scipy_minimize()  # missed now, not when a run directory is begun
         return LinearRecipe(seed=options.seed)
     from labeldp.estimators.boosted import BoostingRecipe
+    from labeldp.estimators.boosting import lightgbm
 
+    lightgbm()  # missed now, not when a run directory is begun
     refused = next((name for name in (*_OF_STEPS, "compile_model") if getattr(options, name)), None)
     if refused is not None:
         raise InputError(f"`{refused}` is for models that are trained by gradient steps; {model} is not.")
@@ -213,7 +221,9 @@ def job_of(
     # A release that cannot judge keeps no row from training, unless it is told to.
     judged = options.holdout is not None or judging_rows(release.mechanism, release.observations).any()
     held_out = options.share if share is None else share
-    named = {} if about is None else {"columns": about.columns, "categorical": about.categorical, "codes": about.codes}
+    named: dict[str, Any] = (
+        {} if about is None else {"columns": about.columns, "categorical": about.categorical, "codes": about.codes}
+    )
     return Job(
         release, values, model, recipe, held_out if judged else 0.0, options.select, options.patience, **named,
         canary_share=options.canary_share, prior_saw_none=options.other_rows,
@@ -280,8 +290,14 @@ def _test(options: TrainOptions, release: Release, trained: Features) -> Any:
     if read.values.shape[1:] != trained.values.shape[1:]:
         shapes = (read.values.shape[1:], trained.values.shape[1:])
         raise InputError("the test features have shape {}; training's have {}.".format(*shapes))
-    if read.named and not read.numbered and pc.any(pc.is_in(comparable(read.ids), value_set=comparable(release.ids))).as_py():
+    if (
+        read.named
+        and not read.numbered
+        and pc.any(pc.is_in(comparable(read.ids), value_set=comparable(release.ids))).as_py()
+    ):
         raise InputError(
             "some test rows are in the release: their labels are not public, and the model may have trained on them."
         )
-    return read.ordered(trained.columns, trained.codes), read_public_labels(options.test_labels, read, release, options.id_column)
+    return read.ordered(trained.columns, trained.codes), read_public_labels(
+        options.test_labels, read, release, options.id_column
+    )

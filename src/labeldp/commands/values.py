@@ -10,8 +10,8 @@ from labeldp.commands.presets import EXPERIMENTS, PATE
 
 # The registries of these names import torch or numpy; a test compares.
 MECHANISMS = ("response", "subset", "unary", "laplace", "gaussian")
-TABLE_MODELS = ("lightgbm",)  # beside the linear one; they need no torch
-MODELS = ("fast", "linear", "lightgbm", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
+MODELS = ("fast", "linear", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
+TRAINED = (*MODELS, "lightgbm")
 DATASETS = ("digits", "fashion", "cifar10", "cifar100")
 TABLES = ("adult", "bank", "diabetes", "criteo", "diabetes3", "digits", "cancer")
 COMPARED = ("linear", "mlp", "lightgbm")

@@ -1,4 +1,4 @@
-"""Boosted trees with our own defaults: a few bags, each leaving out a fold, stopped together by the held-out likelihood of what was released."""
+"""Boosted trees with our own defaults: bags that each leave out a fold, stopped by the held-out likelihood of what was released."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from labeldp.estimators import boosting
 from labeldp.estimators.likelihood import (
     FOLDS_AT_MOST,
     Calibration,
+    Marginal,
     Rows,
-    Start,
     as_logits,
     calibrate,
     folds,
@@ -40,6 +40,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "least_rows": (1, 10**9),
     "least_information": (0.0, 1e9),
     "penalty": (0.0, 1e9),
+    "category_penalty": (0.0, 1e9),
     "feature_fraction": (0.01, 1.0),
     "bags": (2, FOLDS_AT_MOST),
 }
@@ -57,6 +58,7 @@ class BoostingRecipe:
     least_rows         in a leaf
     least_information  in a leaf: its curvature, which is what its rows tell of their score, in clean labels' p(1 − p)
     penalty            ℓ2 on a leaf's value, in the same unit
+    category_penalty   the same beside it for splits of categories
     feature_fraction   the share of the columns that a tree sees
     bags               models, each of which leaves out one fold of the rows; their scores are averaged
     """
@@ -69,6 +71,7 @@ class BoostingRecipe:
     least_rows: int | None = None
     least_information: float | None = None
     penalty: float | None = None
+    category_penalty: float | None = None
     feature_fraction: float | None = None
     bags: int | None = None
 
@@ -80,7 +83,9 @@ class BoostingRecipe:
             whole = name in _WHOLE
             good = isinstance(value, (int, np.integer) if whole else (int, float, np.integer, np.floating))
             if not good or isinstance(value, bool) or not low <= value <= high:
-                raise InputError(f"{name} is a {'whole ' if whole else ''}number from {low:g} to {high:g}; got {value!r}.")
+                raise InputError(
+                    f"{name} is a {'whole ' if whole else ''}number from {low:g} to {high:g}; got {value!r}."
+                )
             object.__setattr__(self, name, int(value) if whole else float(value))
 
     def to_json(self) -> dict[str, Any]:
@@ -100,11 +105,12 @@ class BoostingRecipe:
         chosen: dict[str, Any] = {
             "rounds": 2000,
             "patience": 40,
-            "rate": 0.05 if told < 3000 else 0.1,
-            "leaves": int(np.clip(math.sqrt(told) / 5, 4, 24)),
+            "rate": 0.05 if told < 5000 else 0.1,
+            "leaves": int(np.clip(math.sqrt(told) / 6, 4, 16)),
             "least_rows": int(np.clip(num_rows // 50, 1, 20)),
             "least_information": 0.0,
             "penalty": 2.0,
+            "category_penalty": 1.0,
             "feature_fraction": 0.5 if num_features >= 4 else 1.0,
             "bags": 5 if num_rows <= 200_000 else 3,
         }
@@ -115,10 +121,16 @@ class BoostingRecipe:
         names = {
             "learning_rate": self.rate, "num_leaves": self.leaves, "min_data_in_leaf": self.least_rows,
             "min_sum_hessian_in_leaf": self.least_information, "lambda_l2": self.penalty, "feature_fraction": self.feature_fraction,
-            "cat_smooth": 1.0, "cat_l2": 1.0,
+            "cat_smooth": self.category_penalty, "cat_l2": self.category_penalty,
         }  # fmt: skip
         some = {name: value for name, value in names.items() if value is not None}
-        return {**some, **({"num_class": num_classes} if num_classes > 2 else {}), "seed": self.seed, "verbosity": -1}
+        return {
+            **some,
+            **({"num_class": num_classes} if num_classes > 2 else {}),
+            "seed": self.seed,
+            "verbosity": -1,
+            "objective": "none",
+        }
 
 
 def recipe_for(
@@ -149,59 +161,135 @@ def fit_boosted(
 ) -> BoostedTrees:
     """Boosted trees for x[i] at position rows[i] of the release.
 
-    categorical  columns of x that hold codes 0, 1, 2 … of categories; NaN is a missing value, there and elsewhere
+    categorical  columns of x that hold codes 0, 1, 2 … of categories; NaN is a missing value, there and elsewhere. Up to 30 of a column
+                 are split as sets, more by how common they are
     weight       public weights, one a row
     progress     is told {"round", "held_out_loss", "best_round"} after every round
     """
     lightgbm = boosting.lightgbm()
     x, of, given = _checked(x, rows, release, categorical, weight)
+    orders = {column: _by_count(x[:, column]) for column in categorical}
+    orders = {column: order for column, order in orders.items() if len(order) > MANY}
+    x, native = _ordered(x, orders), [column for column in categorical if column not in orders]
     start, classes = of.start, of.num_classes
-    recipe = (recipe or BoostingRecipe()).filled(start.nats * len(of.rows), *x.shape)
-    assert recipe.bags is not None and recipe.rounds is not None and recipe.patience is not None
-    parameters = {**recipe.parameters(classes), **({} if threads is None else {"num_threads": threads})}
+    given_recipe = recipe or BoostingRecipe()
+    recipe = given_recipe.filled(start.nats * len(of.rows), *x.shape)
+    assert recipe.bags is not None
+    assert recipe.rate is not None
+    assert recipe.leaves is not None
+    parameters = {
+        **recipe.parameters(classes),
+        "objective": "none",
+        **({} if threads is None else {"num_threads": threads}),
+    }
     fold = folds(len(of.rows), recipe.bags, recipe.seed)
     whole = boosting.dataset(
         x, release, of.rows, weight=given, params={**parameters, "feature_pre_filter": False},
-        categorical_feature=list(categorical) or "auto", free_raw_data=True,
+        categorical_feature=native or "auto", free_raw_data=True,
     )  # fmt: skip
-    whole.set_init_score(_first_scores(start, len(of.rows)))
+    first = _first_scores(start, len(fold))
+    whole.set_init_score(first)
     whole.construct()
-    bags = [_Bag(lightgbm, parameters, whole, fold, number, start) for number in range(recipe.bags)]
-    total = len(of.rows) if given is None else float(given.sum())
-    history: list[float] = []
-    best, best_loss = 0, math.inf
-    for bag in bags:
-        bag.look()
-    held_out = np.empty(_shape(len(of.rows), classes), dtype=np.float32)
-    while len(history) <= recipe.rounds:
-        now = sum(bag.loss for bag in bags) / total
-        history.append(now)
-        if now < best_loss:
-            best, best_loss = len(history) - 1, now
-            for bag in bags:
-                held_out[bag.left_out] = bag.scores
-        progress({"round": len(history) - 1, "held_out_loss": now, "best_round": best})
-        if len(history) - 1 - best >= recipe.patience:
-            break
-        if len(history) <= recipe.rounds and not any([bag.boost() for bag in bags]):
-            break  # no tree finds anything to split
-    correction = calibrate(_centred(as_logits(held_out)), release.evidence, of.rows, given)
+    if not (x != x[0]).any():  # NaN differs from itself
+        # LightGBM refuses a table that says nothing.
+        nothing = (boosting.mean_loss(first, of, given),)
+        grown = _Grown(("",) * recipe.bags, 0, nothing, first.astype(np.float32), recipe)
+    else:
+        grown = _grow(lightgbm, parameters, whole, fold, recipe, start, progress)
+        # Best after a few rounds means that each took too much.
+        while (
+            given_recipe.rate is None and given_recipe.leaves is None and grown.rounds < _HASTY and recipe.rate > 0.02
+        ):
+            recipe = replace(recipe, rate=recipe.rate / 2, leaves=max(2, recipe.leaves // 2))
+            slower = _grow(lightgbm, {**parameters, **recipe.parameters(classes)}, whole, fold, recipe, start, progress)
+            grown = min(grown, slower, key=lambda one: one.history[one.rounds])
+    correction = calibrate(_centred(as_logits(grown.held_out)), release.evidence, of.rows, given)
     return BoostedTrees(
-        models=tuple(only_trees(bag.booster.model_to_string(num_iteration=best)) if best else "" for bag in bags),
+        models=grown.models,
         num_features=x.shape[1],
+        orders=orders,
         class_shares=start.shares,
         calibration=correction,
-        rounds=best,
-        history=tuple(history),
-        recipe=recipe,
+        rounds=grown.rounds,
+        history=grown.history,
+        recipe=grown.recipe,
     )
+
+
+_HASTY = 25
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """Bags of trees, and the scores of each row from the bag that left it out."""
+
+    models: tuple[str, ...]
+    rounds: int
+    history: tuple[float, ...]
+    held_out: npt.NDArray[np.float32]
+    recipe: BoostingRecipe
+
+
+def _grow(
+    lightgbm: Any, parameters: dict[str, Any], whole: Any, fold: npt.NDArray[np.int64], recipe: BoostingRecipe, start: Marginal,
+    progress: Callable[[dict[str, Any]], None],
+) -> _Grown:  # fmt: skip
+    """All bags, round by round, until the sum of their held-out losses has not improved for a while."""
+    assert recipe.bags is not None
+    assert recipe.rounds is not None
+    assert recipe.patience is not None
+    bags = [_Bag(lightgbm, parameters, whole, fold, number, start) for number in range(recipe.bags)]
+    weight = whole.get_weight()
+    total = len(fold) if weight is None else float(weight.sum(dtype=np.float64))
+    held_out = np.empty(_shape(len(fold), len(start.shares)), dtype=np.float32)
+    history: list[float] = []
+    best = 0
+    for bag in bags:
+        bag.look()
+    while True:
+        history.append(sum(bag.loss for bag in bags) / total)
+        done = len(history) - 1
+        if done == 0 or history[-1] < history[best]:
+            best = done
+            for bag in bags:
+                held_out[bag.left_out] = bag.scores
+        progress({"round": done, "held_out_loss": history[-1], "best_round": best})
+        if done - best >= recipe.patience or done == recipe.rounds:
+            break
+        split = [bag.boost() for bag in bags]
+        if not any(split):
+            break
+    models = tuple(only_trees(bag.booster.model_to_string(num_iteration=best)) if best else "" for bag in bags)
+    return _Grown(models, best, tuple(history), held_out, recipe)
+
+
+MANY = 30  # categories; trees that may gather any of more than these gather noise
+
+
+def _by_count(column: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The codes of a column, the commonest first."""
+    codes, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    return codes[np.argsort(-counts, kind="stable")]
+
+
+def _ordered(x: npt.NDArray[np.float32], orders: Mapping[int, npt.NDArray[np.float32]]) -> npt.NDArray[np.float32]:
+    """Columns of many categories by how common a category is: 0 the commonest, unseen ones last. A split is then a cut in that order."""
+    if not orders:
+        return x
+    x = x.copy()
+    for column, order in orders.items():
+        there = ~np.isnan(x[:, column])
+        codes, sorter = x[there, column], np.argsort(order)
+        place = np.minimum(np.searchsorted(order, codes, sorter=sorter), len(order) - 1)
+        x[there, column] = np.where(order[sorter[place]] == codes, sorter[place], len(order))
+    return x
 
 
 def _shape(count: int, classes: int) -> tuple[int, ...]:
     return (count,) if classes == 2 else (count, classes)
 
 
-def _first_scores(start: Start, count: int) -> npt.NDArray[np.float64]:
+def _first_scores(start: Marginal, count: int) -> npt.NDArray[np.float64]:
     """The class shares, as scores."""
     logits = start.logits
     if len(logits) == 2:
@@ -219,7 +307,9 @@ def _checked(
 ) -> tuple[npt.NDArray[np.float32], boosting.Known, npt.NDArray[np.float64] | None]:
     values = np.asarray(x)
     if values.ndim != 2 or values.dtype.kind not in "fiub" or values.shape[1] == 0:
-        raise InputError("features are a table of numbers, one row a released row; codes for categories, NaN for what is missing.")
+        raise InputError(
+            "features are a table of numbers, one row a released row; codes for categories, NaN for what is missing."
+        )
     if np.isinf(values).any():
         raise InputError("some features are infinite; NaN stands for what is missing.")
     if any(not 0 <= column < values.shape[1] for column in categorical):
@@ -234,7 +324,9 @@ def _checked(
 class _Bag:
     """One booster, and the fold that it leaves out."""
 
-    def __init__(self, lightgbm: Any, parameters: dict[str, Any], whole: Any, fold: Any, number: int, start: Start) -> None:
+    def __init__(
+        self, lightgbm: Any, parameters: dict[str, Any], whole: Any, fold: Any, number: int, start: Marginal
+    ) -> None:
         self.left_out = np.flatnonzero(fold == number)
         learned = whole.subset(np.flatnonzero(fold != number))
         of = boosting.known(learned)
@@ -277,6 +369,7 @@ class BoostedTrees:
 
     models: tuple[str, ...]  # LightGBM's own texts
     num_features: int
+    orders: dict[int, npt.NDArray[np.float32]]  # of columns with many categories: their codes, the commonest first
     class_shares: npt.NDArray[np.float64]
     calibration: Calibration
     rounds: int
@@ -297,13 +390,16 @@ class BoostedTrees:
         """(n, C), whose softmax are the probabilities."""
         values = np.ascontiguousarray(x, dtype=np.float32)
         if values.ndim != 2 or values.shape[1] != self.num_features:
-            raise InputError(f"these trees were trained on {self.num_features} columns; got a table of shape {values.shape}.")
+            raise InputError(
+                f"these trees were trained on {self.num_features} columns; got a table of shape {values.shape}."
+            )
+        values = _ordered(values, self.orders)
         scores = np.zeros(_shape(len(values), self.num_classes))
         options = {} if threads is None else {"num_threads": threads}
         for booster in self._boosters if len(values) else []:
             scores += booster.predict(values, raw_score=True, **options) / len(self._boosters)
         shares = np.log(self.class_shares)
-        return self.calibration(_centred(_centred(as_logits(scores)) + shares))
+        return np.asarray(self.calibration(_centred(as_logits(scores) + shares)), dtype=np.float64)
 
     def probabilities(self, x: npt.NDArray[Any], *, threads: int | None = None) -> npt.NDArray[np.float32]:
         """Of every class, (n, C)."""
@@ -321,6 +417,7 @@ class BoostedTrees:
         content = {
             "format": _FORMAT,
             "num_features": self.num_features,
+            "orders": {str(column): order.tolist() for column, order in self.orders.items()},
             "class_shares": self.class_shares.tolist(),
             "slope": self.calibration.slope,
             "bias": self.calibration.bias.tolist(),
@@ -353,11 +450,14 @@ class BoostedTrees:
                 check_trees(text, features, 1 if len(shares) == 2 else len(shares), rounds)
             if not rounds and any(models):
                 raise ValueError
+            orders = {int(column): _numbers(order).astype(np.float32) for column, order in read["orders"].items()}
+            if any(not 0 <= column < features or not len(order) for column, order in orders.items()):
+                raise ValueError
             history = tuple(_numbers(read["history"]).tolist())
             recipe = BoostingRecipe.from_json(read["recipe"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError):
             raise InputError("this is no model of boosted trees, or it is damaged: train it again.") from None
-        return cls(tuple(models), features, shares, Calibration(slope, bias), rounds, history, recipe)
+        return cls(tuple(models), features, orders, shares, Calibration(slope, bias), rounds, history, recipe)
 
 
 def _numbers(values: Any) -> npt.NDArray[np.float64]:

@@ -4,6 +4,9 @@
     booster = lightgbm.train(params | {"objective": boosting.objective(data)}, data, feval=boosting.metric())
     boosting.predict_proba(booster, X_new)
 
+with `params` as LightGBM has them; where a release tells little they should hold back, as those of
+`labeldp.estimators.boosted.recipe_for(release.mechanism, num_rows, num_features).parameters(num_classes)` do.
+
 The loss of a row is −log Σ_c p_c(x) e^{evidence_c}. With the posterior q ∝ p·e^evidence its gradient in the scores is p − q. No row is
 copied, for however many classes. Two classes have one score, the log-odds of the second.
 """
@@ -19,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.estimators.likelihood import CHUNK, Rows, Start, loss, pieces, probabilities, start_of
+from labeldp.estimators.likelihood import CHUNK, Marginal, Rows, loss, pieces, probabilities, start_of
 from labeldp.release.release import Release
 
 Gradients = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
@@ -69,7 +72,7 @@ class Known:
         return np.concatenate([self.evidence(part).max(axis=1) for part in pieces(len(self.rows), self.num_classes)])
 
     @cached_property
-    def start(self) -> Start:
+    def start(self) -> Marginal:
         """What it says with no features."""
         return start_of(self.release.evidence, self.rows, self.num_classes)
 
@@ -105,7 +108,9 @@ def dataset(
     positions = release.target(rows)[:, 1]
     count = X.num_rows if hasattr(X, "num_rows") else X.shape[0] if hasattr(X, "shape") else len(X)
     if len(positions) != count:
-        raise InputError(f"X has {count:,} rows, and {len(positions):,} released ones are named; X[i] belongs to rows[i].")
+        raise InputError(
+            f"X has {count:,} rows, and {len(positions):,} released ones are named; X[i] belongs to rows[i]."
+        )
     if count == 0:
         raise InputError("there are no rows to train on.")
     if reference is not None and (other := known(reference)).num_classes != release.mechanism.num_classes:
@@ -113,6 +118,8 @@ def dataset(
             f"this release has {release.mechanism.num_classes} classes, and the one of `reference` {other.num_classes}."
         )
     given = None if weight is None else checked_weights(weight, count)
+    if options.get("params"):  # LightGBM checks them against an objective before it hears of ours
+        options["params"] = {**options["params"], "objective": "none"}
     # LightGBM wants labels; it gets zeros, which nothing reads.
     data = lightgbm().Dataset(X, label=np.zeros(count, dtype=np.float32), weight=given, reference=reference, **options)
     setattr(data, _KNOWN, Known(release, positions))
@@ -134,7 +141,9 @@ def known(data: Any) -> Known:
         return found
     used, reference = getattr(data, "used_indices", None), getattr(data, "reference", None)
     if used is None or reference is None:
-        raise InputError("this data set knows no release: make it with labeldp.estimators.boosting.dataset(X, release, rows).")
+        raise InputError(
+            "this data set knows no release: make it with labeldp.estimators.boosting.dataset(X, release, rows)."
+        )
     part = known(reference).of(np.asarray(used, dtype=np.int64))
     setattr(data, _KNOWN, part)
     return part
@@ -150,12 +159,13 @@ def objective(data: Any) -> Objective:
 
 
 class Objective:
-    """Gradient p − q, and the curvature that a released row has at p.
+    """Gradient p − q, and the curvature that a released row is expected to have at p.
 
     With v = p(1 − p), a clean label has curvature v, and the majoriser of ours is v too: safe, and far too slow where a row tells
-    little. Expected over what could have been released it is v·v/(v + t) for two-class response, t = e^ε/(e^ε − 1)². For any mechanism t is
-    read from the release (`Start.dulling`). Taken whole, it sends scores off where p is near 0 or 1; the geometric mean of it and
-    the majoriser scaled to agree with it at the class shares does not (benchmarks/results/boosting-hessians.json).
+    little. Expected over what could have been released it is v·v/(v + t); for two-class response t = e^ε/(e^ε − 1)², and for any
+    mechanism it is read from the release (`Marginal.dulling`). Its factor v/(v + t) is not let below an eighth of what it is at the class
+    shares, or scores
+    would fly off where p is near 0 or 1. Compared with others in benchmarks/results/boosting-hessians.json.
     """
 
     def __init__(self, of: Known) -> None:
@@ -166,7 +176,9 @@ class Objective:
         """As LightGBM calls it: raw scores, (n,) or (n, C)."""
         of = known(data)
         if of.release.checksum != self._known.release.checksum:
-            raise InputError("this objective was made for rows of another release: boosting.objective(data) of what is trained on.")
+            raise InputError(
+                "this objective was made for rows of another release: boosting.objective(data) of what is trained on."
+            )
         start, classes, count = self._known.start, of.num_classes, len(of.rows)
         check_scores(scores, count, classes)
         gradient, curvature = self._room(count, classes)
@@ -191,17 +203,25 @@ class Objective:
         return self._buffers[count]
 
     @staticmethod
-    def _begin(start: Start, gradient: Any, curvature: Any, data: Any) -> None:
+    def _begin(start: Marginal, gradient: Any, curvature: Any, data: Any) -> None:
         """Let the first trees carry the class shares: the model is whole, saved or not, and nobody has to add them back.
 
-        A leaf's value is −rate·ΣG/(ΣH + λ). With G − H·s/rate for G it is larger by s, and no split changes (exactly for λ = 0). Where
-        something else enters a leaf's value the start is only near the shares, and the trees that follow learn the rest.
+        A leaf's value is −rate·ΣG/(ΣH + λ). With G − H·s/rate for G it is larger by s, and no split changes, if λ is small beside ΣH: so
+        all of it is made large, once. Where something else enters a leaf's value the trees that follow learn the rest.
         """
-        shift = np.log(start.shares[1] / start.shares[0]) if gradient.ndim == 1 else (start.logits - start.logits.mean())[:, None]
+        if gradient.ndim == 1:
+            shift = np.log(start.shares[1] / start.shares[0])
+        else:
+            shift = (start.logits - start.logits.mean())[:, None]
         gradient -= curvature * np.asarray(shift / _rate(data), dtype=np.float32)
+        gradient *= _LARGE
+        curvature *= _LARGE
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Objective:
         return self  # lightgbm.train copies its parameters; the release stays one
+
+
+_LARGE = np.float32(2**16)
 
 
 def _rate(data: Any) -> float:
@@ -220,14 +240,16 @@ def check_scores(scores: npt.NDArray[Any], count: int, classes: int) -> None:
     if classes == 2 and scores.shape == (count, 2):
         raise InputError('two classes have one score here: leave "num_class" out of the parameters.')
     if scores.shape != ((count,) if classes == 2 else (count, classes)):
-        raise InputError(f"LightGBM asks about {scores.shape} scores, and these are {count:,} rows and {classes} classes.")
+        raise InputError(
+            f"LightGBM asks about {scores.shape} scores, and these are {count:,} rows and {classes} classes."
+        )
 
 
 def binary_gradients(
     scores: npt.NDArray[np.float64], odds: npt.NDArray[np.float32], dulling: float, share: float, gradient: Any, curvature: Any
 ) -> None:  # fmt: skip
     """p − q and the curvature, chunk by chunk, into the arrays given. σ(s) = (1 + tanh(s/2))/2."""
-    at_start = np.float32(np.sqrt(share * (1 - share) / (share * (1 - share) + dulling)))
+    least = np.float32(share * (1 - share) / (share * (1 - share) + dulling) / _LEAST)
     half, other = np.empty(CHUNK // 8, dtype=np.float32), np.empty(CHUNK // 8, dtype=np.float32)
     for first in range(0, len(scores), len(half)):
         part = slice(first, first + len(half))
@@ -239,17 +261,17 @@ def binary_gradients(
         np.multiply(np.subtract(tanh, posterior, out=posterior), np.float32(0.5), out=gradient[part])
         variance = np.multiply(tanh, tanh, out=tanh)
         np.multiply(np.subtract(np.float32(1), variance, out=variance), np.float32(0.25), out=variance)
-        curve(variance, np.float32(dulling), at_start, posterior, curvature[part])
+        curve(variance, np.float32(dulling), least, posterior, curvature[part])
 
 
 def many_gradients(
-    scores: npt.NDArray[np.float64], evidence: Callable[[slice], npt.NDArray[np.float32]], start: Start, gradient: Any, curvature: Any
+    scores: npt.NDArray[np.float64], evidence: Callable[[slice], npt.NDArray[np.float32]], start: Marginal, gradient: Any, curvature: Any
 ) -> None:  # fmt: skip
     """The same for three classes and more; one row of memory a class."""
     count, classes = scores.shape
     dulling = start.dulling.astype(np.float32)[:, None]
     variance = start.shares * (1 - start.shares)
-    at_start = np.sqrt(variance / (variance + start.dulling)).astype(np.float32)[:, None] * np.float32(classes / (classes - 1))
+    least = (variance / (variance + start.dulling) / _LEAST).astype(np.float32)[:, None]
     for part in pieces(count, 4 * classes):
         prior = scores[part].T.astype(np.float32)
         prior -= prior.max(axis=0)
@@ -263,15 +285,19 @@ def many_gradients(
         likelihood /= np.maximum(total, np.float32(1e-37), out=total)  # 0 only if the scores call it impossible
         np.subtract(prior, likelihood, out=gradient[:, part])
         np.multiply(prior, 1 - prior, out=prior)
-        curve(prior, dulling, at_start, likelihood, curvature[:, part])
+        curve(prior, dulling, least, likelihood, curvature[:, part])
+        curvature[:, part] *= np.float32(classes / (classes - 1))  # as LightGBM does, for what the diagonal leaves out
 
 
-def curve(variance: Any, dulling: Any, at_start: Any, room: Any, out: Any) -> None:
-    """v·√(v/(v + t))·√(v₀/(v₀ + t)), v₀ that of the class shares; at least 1e-7, so that no leaf divides by 0."""
+_LEAST = 8
+
+
+def curve(variance: Any, dulling: Any, least: Any, room: Any, out: Any) -> None:
+    """v·max(v/(v + t), least), and at least 1e-7, so that no leaf divides by 0."""
     np.maximum(variance, np.float32(1e-7), out=variance)
     np.divide(variance, np.add(variance, dulling, out=room), out=room)
-    np.multiply(np.sqrt(room, out=room), at_start, out=room)
-    np.maximum(np.multiply(room, variance, out=out), np.float32(1e-7), out=out)
+    np.multiply(np.maximum(room, least, out=room), variance, out=out)
+    np.maximum(out, np.float32(1e-7), out=out)
 
 
 # ----------------------------------------------------------------

@@ -36,7 +36,7 @@ class Categories:
         texts = [str(name) for name, kind in frame.dtypes.items() if str(kind) in ("object", "str", "string")]
         if texts:
             raise InputError(
-                f"column {texts[0]!r} holds text: make it categories (X[{texts[0]!r}].astype(\"category\")), or encode it as numbers."
+                f'column {texts[0]!r} holds text: make it categories (X[{texts[0]!r}].astype("category")), or encode it as numbers.'
             )
         if not self.values:
             return frame

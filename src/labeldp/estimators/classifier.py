@@ -216,7 +216,14 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.linear_ = fit_linear_path(X, rows, release.evidence, classes, recipe, weight=weight)
         else:
             self.linear_ = fit_linear(
-                X, rows, release.evidence, classes, inverse=self.C, most=self.max_iter, tolerance=self.tol, weight=weight
+                X,
+                rows,
+                release.evidence,
+                classes,
+                inverse=self.C,
+                most=self.max_iter,
+                tolerance=self.tol,
+                weight=weight,
             )
         self.n_iter_ = self.linear_.iterations
         if not self.linear_.converged:
@@ -245,7 +252,9 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rounds = given.pop("n_estimators")
         renamed = {"n_jobs": "num_threads", "random_state": "seed", "subsample_for_bin": "bin_construct_sample_cnt"}
         skipped = ("objective", "class_weight", "importance_type")
-        params = {renamed.get(name, name): value for name, value in given.items() if value is not None and name not in skipped}
+        params = {
+            renamed.get(name, name): value for name, value in given.items() if value is not None and name not in skipped
+        }
         if release.mechanism.num_classes > 2:
             params["num_class"] = release.mechanism.num_classes
         params = {"verbosity": -1, **params}
@@ -262,14 +271,14 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_torch(self, X: Any, release: Release, rows: Any, weight: Any) -> None:
         if weight is not None:
-            raise InputError("torch models take no `sample_weight` here; PosteriorLoss(reduction='none') does, in a loop of your own.")
-        from dataclasses import replace
-
+            raise InputError(
+                "torch models take no `sample_weight` here; PosteriorLoss(reduction='none') does, in a loop of your own."
+            )
         import torch
 
         from labeldp import models
         from labeldp.machine import Machine
-        from labeldp.training.recipe import default_recipe
+        from labeldp.training.recipe import changed, default_recipe
         from labeldp.training.trainer import Trainer
 
         seed, name = self._seed(), str(self.model)
@@ -278,11 +287,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "batch_size": self.batch_size,
             "learning_rate": self.learning_rate,
         }
-        recipe = replace(
-            default_recipe(name, release.mechanism.num_classes),
-            seed=seed,
-            **{name: value for name, value in given.items() if value is not None},
-        )
+        recipe = changed(default_recipe(name, release.mechanism.num_classes), seed=seed, **given)
         torch.manual_seed(seed)
         model = models.build(name, X.shape[1:], release.mechanism.num_classes)
         trainer = Trainer(model, recipe, *Machine().chosen(images=False))
@@ -355,7 +360,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = self.linear_
         weights, bias = found.weights, found.bias
         if found.calibration is not None:
-            weights, bias = found.calibration.slope * weights, found.calibration(bias)
+            weights, bias = found.calibration.slope * weights, np.asarray(found.calibration(bias), dtype=np.float64)
         if found.mean is not None and found.scale is not None:
             weights = found.scale[:, None] * weights
             bias = bias - found.mean @ weights
@@ -373,9 +378,7 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from labeldp.evaluation.metrics import estimate_metric
 
         release, positions = self._held_out(y, rows)
-        return estimate_metric(
-            name, release.mechanism, release.observations[positions], self.predict_proba(X), **asked
-        )
+        return estimate_metric(name, release.mechanism, release.observations[positions], self.predict_proba(X), **asked)
 
     def _held_out(self, y: Any, rows: Any) -> tuple[Release, npt.NDArray[np.int64]]:
         check_is_fitted(self, "rows_trained_")

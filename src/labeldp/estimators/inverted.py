@@ -28,7 +28,12 @@ class Inverted:
 
     @classmethod
     def fit(
-        cls, estimator: Any, x: Any, rows: npt.NDArray[np.int64], release: Release, weight: npt.NDArray[np.float64] | None
+        cls,
+        estimator: Any,
+        x: Any,
+        rows: npt.NDArray[np.int64],
+        release: Release,
+        weight: npt.NDArray[np.float64] | None,
     ) -> Inverted:
         """`estimator` is fitted; x[i] belongs to position rows[i] of the release."""
         from sklearn.utils import _safe_indexing

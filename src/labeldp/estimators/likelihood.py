@@ -19,13 +19,18 @@ CHUNK = 1 << 20  # numbers of evidence in memory at a time
 FOLDS_AT_MOST = 20
 
 
-def minimize(objective: Callable[[Any], tuple[float, Any]], start: Floats, **options: Any) -> Any:
-    """SciPy's L-BFGS."""
+def scipy_minimize() -> Any:
+    """SciPy's, or a sentence that says how to get it."""
     try:
         from scipy.optimize import minimize
     except ImportError as error:
         raise ImportError('fitting on released labels needs SciPy: pip install "labeldp[sklearn]"') from error
-    return minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return minimize
+
+
+def minimize(objective: Callable[[Any], tuple[float, Any]], start: Floats, **options: Any) -> Any:
+    """By L-BFGS."""
+    return scipy_minimize()(objective, start, jac=True, method="L-BFGS-B", options=options)
 
 
 def pieces(num_rows: int, num_classes: int) -> Iterator[slice]:
@@ -79,7 +84,7 @@ def folds(num_rows: int, count: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class Start:
+class Marginal:
     """The constant prediction that makes the release likeliest, and how much the release tells beyond it.
 
     `nats` a row: Σ_c q_c log(q_c/share_c) on average, the mutual information of label and observation at these shares.
@@ -105,11 +110,13 @@ class Start:
 _ENOUGH = 200_000  # rows that tell a share; more are drawn from evenly
 
 
-def start_of(evidence: Evidence, rows: Rows, num_classes: int) -> Start:
+def start_of(evidence: Evidence, rows: Rows, num_classes: int) -> Marginal:
     """Class shares by maximum likelihood, one row in doubt for each class beside them, so that none is 0."""
     some = rows[np.linspace(0, len(rows) - 1, min(len(rows), max(_ENOUGH // num_classes, 20_000)), dtype=np.int64)]
     # Many rows say the same: each different row of evidence once, with its count. −∞ (a class that is ruled out) becomes −50.
-    table, counts = _distinct(np.maximum(np.concatenate([evidence(some[part]) for part in pieces(len(some), num_classes)]), -50))
+    table, counts = _distinct(
+        np.maximum(np.concatenate([evidence(some[part]) for part in pieces(len(some), num_classes)]), -50)
+    )
     weights = counts / counts.sum()
 
     def objective(logits: Floats) -> tuple[float, Floats]:
@@ -124,7 +131,7 @@ def start_of(evidence: Evidence, rows: Rows, num_classes: int) -> Start:
     posterior = shares * np.exp(table - table.max(axis=1, keepdims=True))
     posterior /= posterior.sum(axis=1, keepdims=True)
     nats = weights @ (posterior * (np.log(np.maximum(posterior, 1e-300)) - np.log(shares))).sum(axis=1)
-    return Start(shares, max(0.0, float(nats)), weights @ (posterior - shares) ** 2)
+    return Marginal(shares, max(0.0, float(nats)), weights @ (posterior - shares) ** 2)
 
 
 def _distinct(table: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:

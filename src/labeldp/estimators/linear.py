@@ -1,4 +1,4 @@
-"""Multinomial logistic regression from evidence: L-BFGS on the likelihood of what was released. Dense or sparse; no torch, no scikit-learn."""
+"""Multinomial logistic regression from evidence: L-BFGS on the likelihood of what was released. Dense or sparse; no torch."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from labeldp.estimators.likelihood import (
 
 Floats = npt.NDArray[np.float64]
 
+_CHUNK = 1 << 20  # numbers of evidence in memory at a time
 FAR = 10.0  # standard deviations: further out, one row in ten thousand would outweigh the others
 PATH = tuple(10.0 ** (power / 2) for power in range(-9, 3))  # inverse strengths, 3e-5 to 10
 
@@ -90,7 +91,11 @@ class LinearModel:
             "path": [asdict(point) for point in self.path],
             "slope": None if self.calibration is None else self.calibration.slope,
         }  # fmt: skip
-        arrays = {"weights": self.weights, "bias": self.bias, "said": np.frombuffer(json.dumps(said).encode(), np.uint8)}
+        arrays: dict[str, Any] = {
+            "weights": self.weights,
+            "bias": self.bias,
+            "said": np.frombuffer(json.dumps(said).encode(), np.uint8),
+        }
         if self.mean is not None and self.scale is not None:
             arrays |= {"mean": self.mean, "scale": self.scale}
         if self.calibration is not None:
@@ -118,7 +123,9 @@ class LinearModel:
         with np.load(io.BytesIO(content), allow_pickle=False) as read:
             said = json.loads(read["said"].tobytes())
             arrays = {name: np.asarray(read[name]) for name in read.files if name != "said"}
-        if said["format"] != _FORMAT or any(one.dtype != np.float64 or not np.isfinite(one).all() for one in arrays.values()):
+        if said["format"] != _FORMAT or any(
+            one.dtype != np.float64 or not np.isfinite(one).all() for one in arrays.values()
+        ):
             raise ValueError
         weights, bias = arrays.pop("weights"), arrays.pop("bias")
         mean, scale, calibration = (arrays.pop(name, None) for name in ("mean", "scale", "calibration"))
@@ -131,7 +138,9 @@ class LinearModel:
         if (slope is None) != (calibration is None) or (calibration is not None and calibration.shape != (classes,)):
             raise ValueError
         corrected = None if calibration is None else Calibration(_positive(slope), calibration)
-        points = tuple(Point(_positive(p["inverse"]), float(p["loss"]), float(p["standard_error"])) for p in said["path"])
+        points = tuple(
+            Point(_positive(p["inverse"]), float(p["loss"]), float(p["standard_error"])) for p in said["path"]
+        )
         return cls(
             weights, bias, int(said["iterations"]), bool(said["converged"]), None if inverse is None else _positive(inverse), mean,
             scale, corrected, points,
@@ -153,7 +162,7 @@ def _positive(value: Any) -> float:
 
 
 def spread(x: Any) -> tuple[Floats, Floats]:
-    """Mean and 1/standard deviation of each column, from public features. Of sparse ones the mean is left at 0, so that they stay sparse."""
+    """Mean and 1/standard deviation of each column, from public features. Sparse ones keep their 0s: their mean is left at 0."""
     count, features = x.shape
     if hasattr(x, "tocsr"):
         square = np.asarray(x.multiply(x).mean(axis=0), dtype=np.float64).ravel()
@@ -161,7 +170,7 @@ def spread(x: Any) -> tuple[Floats, Floats]:
         deviation = np.sqrt(np.maximum(square - centre**2, 0))
         mean = np.zeros(features)
     else:
-        mean = np.mean(x, axis=0, dtype=np.float64)
+        mean = np.asarray(np.mean(x, axis=0, dtype=np.float64))
         total = np.zeros(features)
         for part in pieces(count, max(1, features)):
             total += ((x[part] - mean) ** 2).sum(axis=0)
@@ -197,7 +206,8 @@ def fit_linear(
     # Two classes need one column w: W = (−w/2, w/2), ‖W‖² = ‖w‖²/2.
     columns = 1 if num_classes == 2 else num_classes
     half = 0.5 if columns == 1 else 1.0
-    chunk = list(pieces(len(rows), max(num_classes, 4)))
+    step = max(1, _CHUNK // num_classes)
+    chunk = [slice(first, first + step) for first in range(0, len(rows), step)]
     told = [evidence(rows[part]) for part in chunk] if len(rows) * num_classes <= _KEPT else None
     total = len(rows) if weight is None else float(np.sum(weight))
 
@@ -290,9 +300,13 @@ def fit_linear_path(
     rows = np.asarray(rows, dtype=np.int64)
     x = x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)
     if x.ndim != 2 or x.shape[0] != len(rows) or x.dtype.kind not in "fiub":
-        raise InputError(f"features are a table of numbers, one row for each of the {len(rows):,} released ones that are named.")
+        raise InputError(
+            f"features are a table of numbers, one row for each of the {len(rows):,} released ones that are named."
+        )
     given = None if weight is None else np.asarray(weight, dtype=np.float64)
-    if given is not None and (given.shape != rows.shape or not np.isfinite(given).all() or (given < 0).any() or not given.any()):
+    if given is not None and (
+        given.shape != rows.shape or not np.isfinite(given).all() or (given < 0).any() or not given.any()
+    ):
         raise InputError(f"weights are {len(rows):,} numbers, one a row, finite, not negative and not all 0.")
     mean, scale = spread(_filled(x if public is None else public))
     z = standardized(x, mean, scale)
@@ -310,7 +324,14 @@ def fit_linear_path(
             learned, left = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             some = None if given is None else given[learned]
             model = fit_linear(
-                z[learned], rows[learned], evidence, num_classes, inverse=inverse, start=last[number], weight=some, **options
+                z[learned],
+                rows[learned],
+                evidence,
+                num_classes,
+                inverse=inverse,
+                start=last[number],
+                weight=some,
+                **options,
             )
             last[number] = np.concatenate((model.weights, model.bias[None]))
             held_out[left] = model.logits(z[left])
@@ -325,7 +346,8 @@ def fit_linear_path(
             break  # the valley is behind us
     least = min(walked, key=lambda step: step.loss)
     points = tuple(
-        Point(step.inverse, step.loss, float((step.losses - least.losses).std() / np.sqrt(len(rows)))) for step in walked
+        Point(step.inverse, step.loss, float((step.losses - least.losses).std() / np.sqrt(len(rows))))
+        for step in walked
     )
     # The strongest penalty that is not clearly worse.
     near = [point.loss <= least.loss + point.standard_error for point in points]

@@ -63,7 +63,9 @@ def _check_tree(text: str, number: int, num_features: int) -> None:
     if (kind & _MISSING == _MISSING).any():
         raise ValueError
     # Every node but the first, and every leaf, has one parent, which comes before it: so each walk ends.
-    children = np.concatenate([_whole(lines[side], nodes, -leaves, nodes - 1) for side in ("left_child", "right_child")])
+    children = np.concatenate(
+        [_whole(lines[side], nodes, -leaves, nodes - 1) for side in ("left_child", "right_child")]
+    )
     parents = np.tile(np.arange(nodes), 2)
     inner = children >= 0
     if sorted(children.tolist()) != [*range(-leaves, 0), *range(1, nodes)] or (children[inner] <= parents[inner]).any():

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.evaluation.indicators import Indicators
+from labeldp.evaluation.indicators import Indicators, Probabilities, check_class, check_probabilities
 from labeldp.evaluation.inversion import Ratio
 from labeldp.evaluation.limits import accuracy_limits
-from labeldp.evaluation.metrics import Probabilities, check_probabilities
-from labeldp.evaluation.ranking import recall_ratio
+from labeldp.evaluation.ranking import largest_lift, recall_ratio
 from labeldp.mechanisms import Mechanism
 
 THRESHOLDS = 40  # points of a curve, at equal steps of the share of rows that is called positive
@@ -25,7 +24,7 @@ Limits = tuple[float, float]
 
 @dataclass(frozen=True)
 class ThresholdPoint:
-    """What calling rows positive from this probability on comes to. An estimate that cannot be told is None; its limits are then the whole range."""
+    """What calling rows positive from this probability on comes to. What cannot be told is None, and its limits are the whole range."""
 
     threshold: float
     called: float  # the share of rows that is called positive
@@ -74,11 +73,9 @@ def estimate_curves(
 ) -> Curves:
     """The curves of one class, judged by observations of rows that the model was not trained on. Of more than two classes, say which."""
     p = check_probabilities(mechanism, observations, probabilities)
-    if positive is None and mechanism.num_classes > 2:
+    positive = check_class(positive, mechanism.num_classes)
+    if positive is None:
         raise InputError("curves are of one class against the rest: say which one is `positive`.")
-    positive = 1 if positive is None else int(positive)
-    if not 0 <= positive < mechanism.num_classes:
-        raise InputError(f"`positive` is a class number, 0 to {mechanism.num_classes - 1}.")
     indicators = Indicators.of(mechanism, observations, canary_share)
     scores = p[:, positive]
     levels = indicators.levels(positive)
@@ -86,7 +83,9 @@ def estimate_curves(
     scores, levels = scores[order], levels[order]
     # A threshold lies between two scores: where rows of one score end.
     ends = np.flatnonzero(np.concatenate((scores[1:] != scores[:-1], [True]))) + 1
-    return Curves(positive, len(scores), _points(indicators, scores, levels, ends), _bins(indicators, scores, levels, ends))
+    return Curves(
+        positive, len(scores), _points(indicators, scores, levels, ends), _bins(indicators, scores, levels, ends)
+    )
 
 
 def _near(ends: npt.NDArray[np.intp], rows: int, parts: int) -> list[int]:
@@ -108,12 +107,17 @@ def _points(
         true, false = recall_ratio(called, w, noise), recall_ratio(called, 1 - w, noise)
         lifted = recall_ratio(called, w, noise, drawn=True)
         f = end / rows
-        lift, lift_95 = _told(lifted)
+        lift, lift_95 = _told(lifted, f * largest_lift(f, rows))
         made.append(
             ThresholdPoint(
-                float(scores[end - 1]), f, *_told(true), *_told(false), *_share(indicators, levels[:end]),
-                None if lift is None else lift / f, (lift_95[0] / f, lift_95[1] / f),
-            )  # fmt: skip
+                float(scores[end - 1]),
+                f,
+                *_told(true),
+                *_told(false),
+                *_share(indicators, levels[:end]),
+                None if lift is None else lift / f,
+                (lift_95[0] / f, lift_95[1] / f),
+            )
         )
     return tuple(made)
 
@@ -129,11 +133,11 @@ def _bins(
     return tuple(made[::-1])
 
 
-def _told(ratio: Ratio) -> tuple[float | None, Limits]:
-    low, high = ratio.limits()
-    if ratio.value is None or (low <= 0 and high >= 1):
-        return None, (0.0, 1.0)
-    return min(1.0, max(0.0, ratio.value)), (low, high)
+def _told(ratio: Ratio, most: float = 1.0) -> tuple[float | None, Limits]:
+    low, high = ratio.limits(0.0, most)
+    if ratio.value is None or (low <= 0 and high >= most):
+        return None, (0.0, most)
+    return min(most, max(0.0, ratio.value)), (low, high)
 
 
 def _share(indicators: Indicators, levels: npt.NDArray[np.int64]) -> tuple[float | None, Limits]:

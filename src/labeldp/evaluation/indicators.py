@@ -21,8 +21,10 @@ from labeldp.mechanisms import Judge, Mechanism, StatisticLaw, judge_of
 from labeldp.mechanisms.coordinates import Coordinatewise
 
 Floats = npt.NDArray[np.float64]
+Probabilities = npt.NDArray[np.floating[Any]]
 
 _CHUNK = 1 << 22  # numbers at a time
+_SUM_TOLERANCE = 1e-3
 
 
 def with_canaries(law: StatisticLaw, share: float, num_classes: int) -> StatisticLaw:
@@ -97,3 +99,38 @@ class Indicators:
 
 def _twice(judge: Judge) -> bool:
     return judge.num_classes == 2 and isinstance(judge, Coordinatewise)
+
+
+def check_probabilities(
+    mechanism: Mechanism, observations: npt.NDArray[Any], probabilities: npt.ArrayLike
+) -> Probabilities:
+    """One row of probabilities for each row of observations, or a sentence that says what is wrong."""
+    p = np.asarray(probabilities)
+    if p.dtype.kind != "f" or p.ndim != 2 or p.shape[1] != mechanism.num_classes:
+        raise InputError(
+            f"probabilities are a table of decimal numbers, one row a row and {mechanism.num_classes} columns, one a class; got shape "
+            f"{p.shape} of {p.dtype}."
+        )
+    if len(p) != len(observations):
+        raise InputError(f"there are {len(p):,} rows of probabilities for {len(observations):,} rows.")
+    if len(p) < 2:
+        raise InputError("a metric needs at least two held-out rows.")
+    sums = p.sum(axis=1, dtype=np.float64)
+    wrong = ~(np.abs(sums - 1) <= _SUM_TOLERANCE)  # not finite ones, too
+    wrong |= p.min(axis=1) < 0
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(
+            f"row {row:,} is not probabilities: they are from 0 to 1 and add up to 1; these add up to {sums[row]:g}. (Logits become "
+            "probabilities by a softmax.)"
+        )
+    return p
+
+
+def check_class(positive: int | None, num_classes: int) -> int | None:
+    """The class that counts as positive: of two classes the second, if nothing is said."""
+    if positive is None:
+        return 1 if num_classes == 2 else None
+    if not isinstance(positive, (int, np.integer)) or isinstance(positive, bool) or not 0 <= positive < num_classes:
+        raise InputError(f"`positive` is a class number, 0 to {num_classes - 1}.")
+    return int(positive)

@@ -9,6 +9,9 @@ With V the variance of a row's part h in T(a), γ its skewness, β = E[h_i·h_j�
 U-statistics (1991) put into it: τ + bτ² + b²τ³/3 + c/n, b = (2γ + 3β)/6, c = (γ + 3β)/6. It grows with τ, and its law is normal up to
 terms of order 1/n, while that of τ is so up to 1/√n.
 
+V is itself an estimate, with a variance of (μ₄ − V²)/n for the fourth moment μ₄ of h: as good as 2n·V²/(μ₄ − V²) degrees of freedom
+(Satterthwaite), so ±z is Student's quantile for these.
+
 V is that of the rows at hand, but never below what the mechanism's noise alone is known to add. Where few rows are positive, it is known
 badly: a number from 0 to 1 with mean a has a variance of at most a(1 − a), and a few rows of that variance are put beside the positives.
 """
@@ -54,11 +57,15 @@ class Moments:
 
     def second(self, a: Floats) -> Floats:
         """The variance."""
-        return np.maximum(self.xx - 2 * a * self.xy + a * a * self.yy, 0.0)
+        return np.asarray(np.maximum(self.xx - 2 * a * self.xy + a * a * self.yy, 0.0))
 
     def third(self, a: Floats) -> Floats:
         """The third moment."""
         return np.asarray(self.xxx - 3 * a * self.xxy + 3 * a * a * self.xyy - a**3 * self.yyy)
+
+    def and_a_share(self, weight: float) -> Moments:
+        """With `weight`·a(1 − a) added to the variance."""
+        return replace(self, xy=self.xy - weight / 2, yy=self.yy - weight)
 
 
 NOTHING = Moments(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -74,7 +81,8 @@ class Ratio:
     shown: Moments  # by the rows at hand
     noise: Moments  # by the mechanism alone
     bend: tuple[float, float, float] = (0.0, 0.0, 0.0)  # E[h_i·h_j·k_ij], a polynomial in a
-    spare: tuple[float, float, float] = (0.0, 0.0, 0.0)  # times a, a², a³: a variance that neither of them shows
+    fourth: float = 0.0  # variance of the squares of a row's part, at the value
+    spare: tuple[float, float, float] = (0.0, 0.0, 0.0)  # times a(1 − a), a², a³: a variance that neither of them shows
 
     @property
     def value(self) -> float | None:
@@ -84,8 +92,8 @@ class Ratio:
     def variance(self, a: npt.ArrayLike) -> Floats:
         """Of a row's part in T(a)."""
         a = np.asarray(a, dtype=np.float64)
-        spare = a * (self.spare[0] + a * (self.spare[1] + a * self.spare[2]))
-        return np.maximum(np.maximum(self.shown.second(a), self.noise.second(a)) + spare, 0.0)
+        spare = self.spare[0] * np.maximum(a * (1 - a), 0.0) + a * a * (self.spare[1] + a * self.spare[2])
+        return np.asarray(np.maximum(np.maximum(self.shown.second(a), self.noise.second(a)) + spare, 0.0))
 
     def distance(self, a: npt.ArrayLike) -> Floats:
         """How many standard errors T(a) is from 0, signed, by the transformation."""
@@ -100,25 +108,33 @@ class Ratio:
         # No variance at all: every row says the same.
         return np.where(v > 0, turned, np.where(t == 0, 0.0, np.copysign(np.inf, t))) * math.sqrt(self.rows)
 
-    def limits(self, low: float = 0.0, high: float = 1.0, z: float = Z) -> tuple[float, float]:
+    @property
+    def quantile(self) -> float:
+        """Student's, for as many degrees of freedom as the variance has."""
+        if self.fourth == 0:
+            return Z
+        variance = float(self.variance(min(1.0, max(0.0, self.value or 0.0))))
+        return student(2 * self.rows * variance**2 / self.fourth)
+
+    def limits(self, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
         """The smallest and the largest value in this range that are not ruled out.
 
         A ratio beyond the range rules all of it out, or nearly: then the limits are those of the nearest ratio that is possible. They are
         wider, and an interval is never empty.
         """
-        grid = np.linspace(low, high, _GRID + 1)
+        tested, z, grid = self, self.quantile, np.linspace(low, high, _GRID + 1)
         if self.value is not None:
             possible = min(high, max(low, self.value))
             if possible != self.value:
-                return replace(self, top=possible * self.bottom).limits(low, high, z)
+                tested = replace(self, top=possible * self.bottom)
             grid = np.union1d(grid, possible)
-        held = np.flatnonzero(np.abs(self.distance(grid)) <= z)
+        held = np.flatnonzero(np.abs(tested.distance(grid)) <= z)
         if len(held) == 0:  # the denominator is not positive, and no value explains the numerator
             return low, high
         first, last = int(held[0]), int(held[-1])
         return (
-            low if first == 0 else self._turn(float(grid[first - 1]), float(grid[first]), z),
-            high if last == len(grid) - 1 else self._turn(float(grid[last + 1]), float(grid[last]), z),
+            low if first == 0 else tested._turn(float(grid[first - 1]), float(grid[first]), z),
+            high if last == len(grid) - 1 else tested._turn(float(grid[last + 1]), float(grid[last]), z),
         )
 
     def _turn(self, outside: float, inside: float, z: float) -> float:
@@ -134,19 +150,31 @@ class Ratio:
         return math.sqrt(float(self.variance(a)) / self.rows) / self.bottom if self.bottom > 0 else None
 
 
+def student(freedom: float) -> float:
+    """The 97.5% quantile of Student's law, by its expansion about the normal one; three degrees of freedom at least."""
+    v = max(freedom, 3.0)
+    return Z + (Z**3 + Z) / (4 * v) + (5 * Z**5 + 16 * Z**3 + 3 * Z) / (96 * v**2)
+
+
+def fourth(x: Floats, y: Floats, a: float | None) -> float:
+    """The variance of the squares of x − a·y."""
+    squares = (x - min(1.0, max(0.0, a or 0.0)) * y) ** 2
+    return float(squares.var())
+
+
 def mean_ratio(values: Floats, noise: Moments = NOTHING, spare: float = 0.0) -> Ratio:
     """A plain mean: the ratio whose denominator is 1. Here `spare` is a variance as it is."""
-    mean = float(values.mean())
-    centred = values - mean
-    shown = Moments.of(centred, np.zeros(len(values)), second=len(values) / (len(values) - 1))
+    n, mean = len(values), float(values.mean())
+    centred, zeros = values - mean, np.zeros(len(values))
+    shown = Moments.of(centred, zeros, second=n / (n - 1))
     if noise.xx > shown.xx:
         shown = noise
-    return Ratio(mean, 1.0, len(values), replace(shown, xx=shown.xx + spare), NOTHING)
+    return Ratio(mean, 1.0, n, replace(shown, xx=shown.xx + spare), NOTHING, fourth=float((centred**2).var()))
 
 
-def mean_limits(ratio: Ratio, z: float = Z) -> tuple[float, float]:
+def mean_limits(ratio: Ratio) -> tuple[float, float]:
     """Those of a plain mean, in closed form: (1 + bτ)³ = 1 + 3b(x − c/n) at x = ±z/√n."""
-    n, variance = ratio.rows, float(ratio.variance(0.0))
+    n, variance, z = ratio.rows, float(ratio.variance(0.0)), ratio.quantile
     if variance == 0:
         return ratio.top, ratio.top
     third = ratio.shown.xxx

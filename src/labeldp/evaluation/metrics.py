@@ -17,22 +17,39 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import estimate_accuracy
-from labeldp.evaluation.indicators import Indicators
-from labeldp.evaluation.inversion import Ratio, mean_limits, mean_ratio
+from labeldp.evaluation.curves import Curves, estimate_curves
+from labeldp.evaluation.indicators import Indicators, Probabilities, check_class, check_probabilities
+from labeldp.evaluation.inversion import Ratio, Z, mean_limits, mean_ratio
 from labeldp.evaluation.limits import accuracy_limits
-from labeldp.evaluation.proper import proper_ratio, released_likelihoods
-from labeldp.evaluation.ranking import Ranked, auc_ranking, average_precision, precision_ranking, recall_ratio
+from labeldp.evaluation.proper import compare, log_likelihoods, proper_ratio, released_likelihoods
+from labeldp.evaluation.ranking import (
+    Ranked,
+    auc_ranking,
+    average_precision,
+    largest_lift,
+    precision_ranking,
+    recall_ratio,
+)
 from labeldp.mechanisms import Mechanism
+
+__all__ = [
+    "METRICS",
+    "Curves",
+    "MetricEstimate",
+    "compare",
+    "estimate_curves",
+    "estimate_metric",
+    "estimate_metrics",
+    "log_likelihoods",
+]
 
 METRICS: tuple[str, ...] = ("roc_auc", "average_precision", "log_loss", "brier", "log_likelihood")
 AT_A_THRESHOLD: tuple[str, ...] = ("precision", "recall", "lift")
 TOP_SHARE = 0.1  # lift is of the tenth of rows that scores highest, if no threshold is given
 WORTH_SAYING = 0.1  # rows are enough if the standard error of a number from 0 to 1 is about this
-_SUM_TOLERANCE = 1e-3
 _MOST_NUMBERS = 4_000_000  # that correlations are taken from
 
 Floats = npt.NDArray[np.float64]
-Probabilities = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True)
@@ -111,32 +128,6 @@ def estimate_metrics(
     return {name: rows.estimate(name) for name in names}
 
 
-def check_probabilities(
-    mechanism: Mechanism, observations: npt.NDArray[Any], probabilities: npt.ArrayLike
-) -> Probabilities:
-    """One row of probabilities for each row of observations, or a sentence that says what is wrong."""
-    p = np.asarray(probabilities)
-    if p.dtype.kind != "f" or p.ndim != 2 or p.shape[1] != mechanism.num_classes:
-        raise InputError(
-            f"probabilities are a table of decimal numbers, one row a row and {mechanism.num_classes} columns, one a class; got shape "
-            f"{p.shape} of {p.dtype}."
-        )
-    if len(p) != len(observations):
-        raise InputError(f"there are {len(p):,} rows of probabilities for {len(observations):,} rows.")
-    if len(p) < 2:
-        raise InputError("a metric needs at least two held-out rows.")
-    sums = p.sum(axis=1, dtype=np.float64)
-    wrong = ~(np.abs(sums - 1) <= _SUM_TOLERANCE)  # not finite ones, too
-    wrong |= p.min(axis=1) < 0
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InputError(
-            f"row {row:,} is not probabilities: they are from 0 to 1 and add up to 1; these add up to {sums[row]:g}. (Logits become "
-            "probabilities by a softmax.)"
-        )
-    return p
-
-
 @dataclass(frozen=True)
 class _Rows:
     """What is asked about: rows that judge, and what a model says of them."""
@@ -157,14 +148,9 @@ class _Rows:
         canary_share: float,
     ) -> _Rows:
         p = check_probabilities(mechanism, observations, probabilities)
-        classes = mechanism.num_classes
-        if positive is not None and not (isinstance(positive, (int, np.integer)) and 0 <= positive < classes):
-            raise InputError(f"`positive` is a class number, 0 to {classes - 1}.")
         if not 0 <= canary_share < 1:
             raise InputError(f"the share of canaries is from 0 to below 1; got {canary_share:g}.")
-        if positive is None and classes == 2:
-            positive = 1
-        return cls(mechanism, observations, p, None if positive is None else int(positive), canary_share)
+        return cls(mechanism, observations, p, check_class(positive, mechanism.num_classes), canary_share)
 
     def estimate(self, name: str, threshold: float | None = None) -> MetricEstimate:
         if threshold is not None and name not in AT_A_THRESHOLD:
@@ -182,7 +168,9 @@ class _Rows:
             knows_nothing = math.log(classes) if name == "log_loss" else 0.25 if classes == 2 else 1 - 1 / classes
             return _of_mean(name, proper_ratio(name, indicators, self.probabilities), knows_nothing)
         if name not in (*METRICS, *AT_A_THRESHOLD):
-            raise InputError(f"unknown metric {name!r}; choose one of {', '.join((*METRICS, 'accuracy', *AT_A_THRESHOLD))}.")
+            raise InputError(
+                f"unknown metric {name!r}; choose one of {', '.join((*METRICS, 'accuracy', *AT_A_THRESHOLD))}."
+            )
         if self.positive is not None:
             return self._of_class(name, indicators, self.positive, threshold)[0]
         each = [self._of_class(name, indicators, c, threshold) for c in range(self.mechanism.num_classes)]
@@ -211,13 +199,18 @@ class _Rows:
         if name in AT_A_THRESHOLD:
             called = self._called(number, threshold, name)
             if name == "precision":
-                return _precision(indicators, number, called), np.where(called, w - w[called].mean(), 0.0) if called.any() else 0 * w
+                return _precision(indicators, number, called), np.where(
+                    called, w - w[called].mean(), 0.0
+                ) if called.any() else 0 * w
             ratio = recall_ratio(called, w, noise, drawn=name == "lift")
-            scale = float(called.mean()) if name == "lift" else 1.0
-            recall = ratio.top / ratio.bottom if ratio.bottom > 0 else 0.0
-            if scale == 0:
-                return MetricEstimate(name, None, None, (0.0, float(len(w))), len(w)), 0 * w
-            return _of_ratio(name, ratio, ratio.value, scale), w * (called - recall)
+            parts = w * (called - (ratio.value or 0.0))
+            if name == "recall":
+                return _of_ratio(name, ratio, ratio.value), parts
+            share = float(called.mean())
+            if share == 0:
+                return MetricEstimate(name, None, None, (0.0, math.inf), len(w)), parts
+            parts = parts - ratio.bottom * (ratio.value or 0.0) * (called / share - 1)
+            return _of_ratio(name, ratio, ratio.value, share, share * largest_lift(share, len(w))), parts
         scores = self.probabilities[:, number]
         ranked = Ranked.by(scores)
         ranking = (auc_ranking if name == "roc_auc" else precision_ranking)(ranked, w, noise)
@@ -225,12 +218,12 @@ class _Rows:
         return _of_ratio(name, ranking.ratio, value), ranking.parts()
 
 
-def _of_ratio(name: str, ratio: Ratio, value: float | None, scale: float = 1.0) -> MetricEstimate:
-    """From a ratio between 0 and 1; divided by `scale`."""
-    low, high = ratio.limits()
-    if value is None or (low <= 0 and high >= 1):
-        return MetricEstimate(name, None, None, (0.0, 1.0 / scale), ratio.rows, _rows_for(ratio))
-    value = min(1.0, max(0.0, value))
+def _of_ratio(name: str, ratio: Ratio, value: float | None, scale: float = 1.0, most: float = 1.0) -> MetricEstimate:
+    """From a ratio between 0 and `most`; divided by `scale`."""
+    low, high = ratio.limits(0.0, most)
+    if value is None or (low <= 0 and high >= most):
+        return MetricEstimate(name, None, None, (0.0, most / scale), ratio.rows, _rows_for(ratio))
+    value = min(most, max(0.0, value))
     error = ratio.standard_error(value)
     low, high = min(low, value), max(high, value)
     return MetricEstimate(
@@ -240,7 +233,9 @@ def _of_ratio(name: str, ratio: Ratio, value: float | None, scale: float = 1.0) 
 
 def _rows_for(ratio: Ratio) -> int:
     """So many that √(V/n)/bottom is `WORTH_SAYING`; a class that seems not to be there is given one standard error of rows."""
-    share = max(ratio.bottom, math.sqrt(max(ratio.shown.yy, ratio.noise.yy) / ratio.rows), 1 / ratio.rows)
+    # π(1 − π) is at most a quarter: noise that is larger must not pass for positives.
+    seems = max(ratio.bottom, math.sqrt(max(ratio.shown.yy, ratio.noise.yy) / ratio.rows), 1 / ratio.rows)
+    share = min(seems, 0.25)
     needed = float(ratio.variance(0.5)) / (WORTH_SAYING * share) ** 2
     return _round_up(max(needed, 1.5 * ratio.rows))
 
@@ -275,11 +270,16 @@ def _precision(indicators: Indicators, number: int, called: npt.NDArray[np.bool_
 
 
 def _macro(name: str, each: list[MetricEstimate], parts: list[Floats]) -> MetricEstimate:
-    """The mean over classes. Its limits are as far from it as d·R·d says, with d the classes' own distances and R how their errors correlate
+    """The mean over classes. Its limits are √(d·R·d)/C from it, with d the classes' own distances and R how their errors correlate
     (Zou and Donner's method of variance estimates recovery, which keeps limits that are not symmetric)."""
     rows = each[0].rows
     low, high = (np.array([one.interval_95[end] for one in each]) for end in (0, 1))
-    value = np.array([(a + b) / 2 if one.value is None else one.value for one, a, b in zip(each, low, high, strict=True)])
+    untold = [one for one in each if one.value is None]
+    if untold:  # of those nothing is known but their range, so the mean's limits are the mean limits
+        needed = [one.rows_needed for one in untold if one.rows_needed is not None]
+        ends = float(low.mean()), float(high.mean())
+        return MetricEstimate(name, None, None, ends, rows, max(needed) if needed else None, tuple(each))
+    value = np.array([one.value for one in each])
     errors = np.array([one.standard_error or 0.0 for one in each])
     thin = np.stack([part[:: 1 + rows * len(each) // _MOST_NUMBERS] for part in parts])
     thin -= thin.mean(axis=1, keepdims=True)
@@ -287,21 +287,18 @@ def _macro(name: str, each: list[MetricEstimate], parts: list[Floats]) -> Metric
     with np.errstate(divide="ignore", invalid="ignore"):
         correlations = np.nan_to_num(thin @ thin.T / np.outer(sizes, sizes))
     np.fill_diagonal(correlations, 1.0)
-    below, above, error = (
-        math.sqrt(max(0.0, float(d @ correlations @ d))) / len(each) for d in (value - low, high - value, errors)
-    )
+    # A class whose estimate is at an end of what is possible may be cut off there: it counts with its error to both sides.
+    cut = (value <= low) | (value >= high)
+    down, up = (np.where(cut, np.maximum(d, errors * Z), d) for d in (value - low, high - value))
+    below, above, error = (math.sqrt(max(0.0, float(d @ correlations @ d))) / len(each) for d in (down, up, errors))
     mean = float(value.mean())
-    limits = max(float(low.min()), mean - below), min(float(high.max()), mean + above)
-    untold = [one for one in each if one.value is None]
-    if untold:
-        needed = [one.rows_needed for one in untold if one.rows_needed is not None]
-        return MetricEstimate(name, None, None, limits, rows, max(needed) if needed else None, tuple(each))
+    limits = max(float(low.mean()), mean - below), min(float(high.mean()), mean + above)
     return MetricEstimate(name, mean, error, limits, rows, by_class=tuple(each))
 
 
 def _round_up(rows: float) -> int:
     """To two digits."""
-    unit = 10 ** max(0, math.floor(math.log10(rows)) - 1)
+    unit = int(10 ** max(0, math.floor(math.log10(rows)) - 1))
     return math.ceil(rows / unit) * unit
 
 

@@ -8,8 +8,8 @@ Both scores are linear in the indicators w of the true class (see `labeldp.evalu
 (scikit-learn's conventions.) The indicators of a row are first moved by the same amount, so that they add up to 1 as the truth does: still
 unbiased, and with less noise where every class has its own.
 
-The likelihood of an observation, log Σ_c p_c·e^{evidence_c}, needs no indicator: it is known for every mechanism, and it is what training maximises. To
-choose between models it is the sharpest of all.
+The likelihood of an observation, log Σ_c p_c·e^{evidence_c}, needs no indicator: it is known for every mechanism, and it is what training
+maximises. To choose between models it is the sharpest of all.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def proper_ratio(name: str, indicators: Indicators, probabilities: npt.NDArray[n
 
 
 def log_likelihoods(evidence: npt.NDArray[np.floating], probabilities: npt.NDArray[np.floating]) -> Floats:
-    """Of each row's observation under a model: log Σ_c p_c·e^{evidence_c}, with p_c no smaller than 10⁻⁷. For comparing models, see `compare`."""
+    """Of each row's observation under a model: log Σ_c p_c·e^{evidence_c}, with p_c no smaller than 10⁻⁷. To compare models: `compare`."""
     if evidence.shape != probabilities.shape or evidence.ndim != 2:
         raise InputError(
             f"evidence and probabilities have one row a row and one column a class, both; got {evidence.shape} and {probabilities.shape}."

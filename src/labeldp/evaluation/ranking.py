@@ -10,20 +10,22 @@ that score as high: with D_i the number of these and R_i = Σ_{j≠i, s_j ≥ s_
     AP = Σ_i w_i(1 + R_i)/D_i / Σ_i w_i        of these rows, as scikit-learn has it
     AP = Σ_i w_i·R_i/(D_i − 1) / Σ_i w_i       of rows like these: a row does not vouch for itself
 
-Limits are those of the second. A row's part in either is Hájek's projection, as plugged in: x − a·y, whose variance is the jackknife's, on average
-no smaller than the true one (Efron and Stein).
+Limits are those of the second. A row's part in either is Hájek's projection, as plugged in: x − a·y, whose variance is the jackknife's, on
+average no smaller than the true one (Efron and Stein).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.evaluation.inversion import NOTHING, PSEUDO, Moments, Ratio
+from labeldp.evaluation.inversion import NOTHING, PSEUDO, Moments, Ratio, fourth
 
 Floats = npt.NDArray[np.float64]
+_FAR = 3.29  # standard errors
 Noise = tuple[float, float]  # second and third central moment of an indicator
 
 
@@ -82,11 +84,13 @@ def auc_ranking(ranked: Ranked, indicators: Floats, noise: Noise) -> Ranking:
     rest = 1 - share
     # Beside nπ positives, whose part in the variance is π(1−π)²·var, and beside n(1−π) negatives, π²(1−π)·var.
     spare = share * rest * (rest * PSEUDO / (PSEUDO + n * share) + share * PSEUDO / (PSEUDO + n * rest))
+    top, bottom, centred = float(x.mean()) / 2, float(y.mean()) / 2, (x - x.mean(), y - y.mean())
     ratio = Ratio(
-        float(x.mean()) / 2, float(y.mean()) / 2, n,
-        shown=Moments.of(x - x.mean(), y - y.mean()),
+        top, bottom, n,
+        shown=Moments.of(*centred),
         noise=Moments.of(lower - higher, negative - positive, *noise),
-        spare=(spare, -spare, 0.0),
+        fourth=fourth(*centred, top / bottom if bottom > 0 else None),
+        spare=(spare, 0.0, 0.0),
     )  # fmt: skip
     return Ranking(ratio, x, y, ranked.order)
 
@@ -110,8 +114,10 @@ def precision_ranking(ranked: Ranked, indicators: Floats, noise: Noise) -> Ranki
     n = len(w)
     others = np.maximum(n - ranked.first - 1, 1).astype(np.float64)
     precision = ranked.at_least(w) / others
-    if ranked.first[-1] == n - 1:  # the best row has no others: the next threshold's precision
-        precision[-1] = precision[-2]
+    if (
+        ranked.first[-1] == n - 1
+    ):  # the best row has no others above it: the next row's indicator (not a precision, which holds its own)
+        precision[-1] = w[-2]
     one = w / others
     q = ranked.below(one, 1.0) - one
     z = ranked.below(one * precision, 1.0) - one * precision
@@ -119,12 +125,15 @@ def precision_ranking(ranked: Ranked, indicators: Floats, noise: Noise) -> Ranki
     share = max(float(w.mean()), 1 / n)
     spare = share * PSEUDO / (PSEUDO + n * share)
     centred = x - x.mean(), w - w.mean()
+    top, bottom = float(x.mean()), float(w.mean())
     ratio = Ratio(
-        float(x.mean()), float(w.mean()), n,
+        top, bottom, n,
         shown=Moments.of(*centred),
-        noise=Moments.of(precision + q, np.ones(n), *noise),
+        # A low average precision shows a low variance: so it is never below that of a share a of the class, at the a that is tested.
+        noise=Moments.of(precision + q, np.ones(n), *noise).and_a_share(share),
         bend=_bend(ranked, w, others, precision, *centred),
-        spare=(spare, -spare, 0.0),
+        fourth=fourth(*centred, top / bottom if bottom > 0 else None),
+        spare=(spare, 0.0, 0.0),
     )  # fmt: skip
     return Ranking(ratio, x, w, ranked.order)
 
@@ -155,13 +164,20 @@ def _bend(
 def recall_ratio(called: npt.NDArray[np.bool_], indicators: Floats, noise: Noise, *, drawn: bool = False) -> Ratio:
     """How many of a class are called so, Σ w·[called] / Σ w, as a ratio to be tested.
 
-    A row of the class is called so or not: its part in the variance is π·r(1 − r), and the noise's is known. So nothing is estimated but the
-    share π of the class. If the share f that is called is `drawn` too, as where recall is divided by it (lift), the variance is that of
+    A row of the class is called so or not: its part in the variance is π·r(1 − r), and the noise's is known. So nothing is estimated but
+    the share π of the class. If the share f that is called is `drawn` too, as where recall is divided by it (lift), the variance is that of
     w([called] − r) − πr([called]/f − 1): larger by π²r²(2r − 1 − f)/f.
     """
     n, f, share = len(indicators), float(called.mean()), float(indicators.mean())
     positive = max(share, 1 / n)
     known = Moments(xx=noise[0] * f, xy=noise[0] * f, yy=noise[0], xxx=0.0, xxy=0.0, xyy=0.0, yyy=0.0)
     more = positive**2 / f if drawn and f > 0 else 0.0
-    spare = (positive, -positive - (1 + f) * more, 2 * more)
+    spare = (positive, -(1 + f) * more, 2 * more)
     return Ratio(float(indicators[called].sum()) / n, share, n, known, NOTHING, spare=spare)
+
+
+def largest_lift(called: float, rows: int) -> float:
+    """A class can be lifted no further than to fill what is called: 1/f, for the least share f that is 3.29 standard errors away."""
+    k = _FAR**2 / rows
+    least = (called + k / 2 - math.sqrt(called * (1 - called) * k + k * k / 4)) / (1 + k)
+    return 1 / least

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 from labeldp.errors import InputError
@@ -19,6 +20,14 @@ Value: TypeAlias = bool | int | float | str | None
 Ends: TypeAlias = tuple[float, float]
 # A file does not make us count further, or take more memory.
 _MOST_CLASSES, _MOST_FEATURES, _MOST_ROWS, _MOST = 10**6, 1 << 26, 1 << 30, 10**12
+_MOST_POINTS = 1000  # of a curve
+_ROUNDING = 1e-6
+_RANGES = {
+    "roc_auc": (0.0, 1.0),
+    "average_precision": (0.0, 1.0),
+    "log_loss": (0.0, math.inf),
+    "brier": (0.0, math.inf),
+}
 
 
 @dataclass(frozen=True)
@@ -152,6 +161,24 @@ class StatedMetric:
     name: str = ""
     by_class: tuple[StatedMetric, ...] = ()
 
+    def __post_init__(self) -> None:
+        numbers = [one for one in (self.value, self.standard_error, *self.interval_95) if one is not None]
+        if any(abs(one) >= _MOST for one in numbers):
+            raise InputError("a metric is a number of ordinary size.")
+        low, high = self.interval_95
+        if low is not None and high is not None and low > high:
+            raise InputError("the ends of an interval are in order.")
+        if not 0 <= self.rows <= _MOST or not 0 <= (self.rows_needed or 0) <= _MOST**2:
+            raise InputError("rows are counted.")
+        if len(self.by_class) > _MOST_CLASSES or any(one.by_class for one in self.by_class):
+            raise InputError("a metric is of classes, and not of classes of classes.")
+
+    def within(self, low: float, high: float) -> bool:
+        """Whether all that it says lies between these, but for rounding."""
+        said = [one for one in (self.value, *self.interval_95) if one is not None]
+        inside = all(low - _ROUNDING <= one <= high + _ROUNDING for one in said)
+        return inside and all(one.within(low, high) for one in self.by_class)
+
 
 @dataclass(frozen=True)
 class TrainingSummary:
@@ -195,6 +222,11 @@ class TrainingSummary:
             raise InputError("an estimated accuracy has an interval.")
         if not 0 <= (self.accuracy_test or 0.0) <= 1 or not 0 <= (self.rows_tested or 0) < _MOST_ROWS:
             raise InputError("an accuracy on public test labels is from 0 to 1, of so many rows.")
+        for name, (low, high) in _RANGES.items():
+            if name in self.metrics and not self.metrics[name].within(low, high):
+                raise InputError(
+                    f"{name} is at least {low:g}" + ("." if high == math.inf else f", and at most {high:g}.")
+                )
 
     @property
     def behind(self) -> tuple[str, ...]:
@@ -231,6 +263,7 @@ class Student:
     accuracy_unbiased: float | None = None
     standard_error: float | None = None
     interval_95: Ends | None = None
+    metrics: dict[str, StatedMetric] | None = None
     train_flop: float | None = None
     seconds: float = 0.0
 
@@ -502,6 +535,64 @@ class StatedConfusion:
 
 
 @dataclass(frozen=True)
+class StatedPoint:
+    """What calling rows positive from a threshold on comes to. What could not be told is None, and its limits say nothing."""
+
+    threshold: float
+    called: float
+    true_positive_rate: float | None
+    true_positive_rate_95: Ends
+    false_positive_rate: float | None
+    false_positive_rate_95: Ends
+    precision: float | None
+    precision_95: Ends
+    lift: float | None
+    lift_95: Ends
+
+    def __post_init__(self) -> None:
+        _check_share(self.threshold, (0.0, 1.0))
+        _check_share(self.called, (0.0, 1.0))
+        _check_share(self.true_positive_rate, self.true_positive_rate_95)
+        _check_share(self.false_positive_rate, self.false_positive_rate_95)
+        _check_share(self.precision, self.precision_95)
+        _check_share(self.lift, self.lift_95, _MOST)
+
+
+@dataclass(frozen=True)
+class StatedBin:
+    """Rows of similar probability: what the model says on average, and how many of them are positive."""
+
+    rows: int
+    predicted: float
+    observed: float | None
+    observed_95: Ends
+
+    def __post_init__(self) -> None:
+        _check_share(self.predicted, (0.0, 1.0))
+        _check_share(self.observed, self.observed_95)
+        if not 0 <= self.rows <= _MOST:
+            raise InputError("rows are counted.")
+
+
+@dataclass(frozen=True)
+class StatedCurves:
+    """ROC, lift and calibration of one class, point by point; each limit in 95 of 100 cases."""
+
+    positive: int
+    rows: int
+    points: tuple[StatedPoint, ...]  # from the highest threshold to the lowest
+    calibration: tuple[StatedBin, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.positive < _MOST_CLASSES or not 0 <= self.rows <= _MOST:
+            raise InputError("it is of one class, and of so many rows.")
+        if max(len(self.points), len(self.calibration)) > _MOST_POINTS:
+            raise InputError(f"a curve has at most {_MOST_POINTS:,} points.")
+        if any(one.called > other.called for one, other in pairwise(self.points)):
+            raise InputError("points go from the highest threshold to the lowest.")
+
+
+@dataclass(frozen=True)
 class StatedSelection:
     """What `select` says of the winner: its options, and its score with the noise that was paid for."""
 
@@ -555,6 +646,13 @@ class TrainedRows:
     data_set: str
     behind: tuple[str, ...] = ()
     unknown_prior: bool = False
+
+
+def _check_share(value: float | None, limits: Ends, most: float = 1.0) -> None:
+    """From 0 to `most`, as its limits are, which are in order. (Probabilities add up to 1 but for a thousandth.)"""
+    said = limits if value is None else (value, *limits)
+    if not limits[0] <= limits[1] or any(not 0 <= one <= most * 1.001 for one in said):
+        raise InputError("shares are from 0 to 1, and so are their limits, the lower one first.")
 
 
 def _check_classes(count: int) -> None:

@@ -47,14 +47,40 @@ class Linear(_Standardized):
 
 
 class MLP(_Standardized):
-    """One hidden layer of rectified units."""
+    """A linear model, and beside it one hidden layer of rectified units, which begins at nothing and is held back:
 
-    def __init__(self, features: int, num_classes: int, hidden: int = 256) -> None:
+        logits = W·2x + b + V·drop(relu(norm(U x))),        V = 0 at first.
+
+    So what few or noisy labels can tell is learned by the linear part. Its inputs are doubled, which makes weight decay a quarter there.
+    In training half of the hidden units are left out at random: from a seed of the epoch, so that a resumed training is the same.
+    """
+
+    def __init__(self, features: int, num_classes: int, hidden: int = 64) -> None:
         super().__init__(features)
+        self.linear = Linear(features, num_classes).head
         self.hidden = nn.Linear(features, hidden)
         self.norm = nn.BatchNorm1d(hidden)
-        self.head = nn.Linear(hidden, num_classes)
+        self.head = nn.Linear(hidden, num_classes, bias=False)
+        nn.init.zeros_(self.head.weight)
+        self._seed = self._drawn = 0
+
+    def begin_epoch(self, seed: int) -> None:
+        """What is left out in an epoch follows from this seed."""
+        self._seed, self._drawn = seed, 0
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # a compiler knows no generator but torch's own
+    def _kept(self, rows: Tensor) -> Tensor | float:
+        """Of each row's units, 2 for one that stays and 0 for one that is left out; when predicting all stay, at 1."""
+        if not self.training:
+            return 1.0
+        self._drawn += 1
+        generator = torch.Generator().manual_seed((self._seed * 1_000_003 + self._drawn) % (1 << 63))
+        shape = (len(rows), self.hidden.out_features)
+        return 2 * torch.randint(2, shape, generator=generator, dtype=torch.uint8).to(rows.device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
-        return self.head(torch.relu(self.norm(self.hidden(self.standardized(x)))))  # type: ignore[no-any-return]
+        kept = self._kept(x)  # first, so that a compiler has the rest in one piece
+        x = self.standardized(x)
+        units = torch.relu(self.norm(self.hidden(x))) * kept
+        return self.linear(2 * x) + self.head(units)  # type: ignore[no-any-return]

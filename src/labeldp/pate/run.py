@@ -184,6 +184,7 @@ class Stages:
                         "accuracy_unbiased",
                         "standard_error",
                         "interval_95",
+                        "metrics",
                         "train_flop",
                     )
                 }

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
-from labeldp.evaluation.confusion import estimate_confusion
-from labeldp.files.run import RunFolder, write_json
+from labeldp.files.run import RunFolder
 from labeldp.machine import Machine
 from labeldp.release.release import Release
 from labeldp.runs.job import Job
-from labeldp.runs.judging import estimate_json
+from labeldp.runs.judging import Judged, keep_curves
 from labeldp.runs.run import PublicTest, predict, train
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Steps
@@ -64,13 +63,13 @@ def train_students(
         summary = train(job, run.path, public_test=test, progress=progress, on_step=on_step)
         if held_out is not None:
             release, their_features = held_out
-            guesses = predict(run.path, their_features, machine, plan.model).argmax(axis=1)
-            estimate = release.estimate_accuracy(slice(None), guesses)
+            probabilities = predict(run.path, their_features, machine, plan.model)
+            judged = Judged.by(release, np.arange(len(release)), probabilities)
+            assert judged.accuracy is not None  # plain k-subset or response judges
             # All students' limits hold together with 95%, and so do their means for the mean accuracy.
-            together = estimate.interval(1 - 0.05 / plan.students)
-            summary |= {**estimate_json(estimate), "interval_95_together": list(together)}
-            confusion = estimate_confusion(release.mechanism, release.observations, guesses)
-            write_json(run.confusion, confusion.to_json())
+            together = judged.accuracy.interval(1 - 0.05 / plan.students)
+            summary |= {**judged.to_json(), "interval_95_together": list(together)}
+            keep_curves(run, judged)
         summaries.append(summary)
     return summaries
 

@@ -36,7 +36,7 @@ _HOW = "Rows come from release.positions(ids) or release.target()."
 NO_TARGET = "y holds labels, or something else that is no release target: it is release.target(), which holds no label."
 ENCODED = (
     "y was a release's target, and its columns were numbered anew on the way, as cross_val_predict does for predict_proba: what is left "
-    "are ranks, which name no rows. Give the rows beside X: cross_val_predict(clf, X, params={\"rows\": rows}, method=\"predict_proba\")."
+    'are ranks, which name no rows. Give the rows beside X: cross_val_predict(clf, X, params={"rows": rows}, method="predict_proba").'
 )
 NO_FILE_SHOWS = "that its owner ran this mechanism, and how the noise was drawn: no file can show it"
 

@@ -54,7 +54,9 @@ class Scorer:
         last = estimator[-1] if hasattr(estimator, "steps") else estimator
         trained = getattr(last, "rows_trained_", None)
         if trained is not None and getattr(last, "fitted_on_", None) != self.release.checksum:
-            raise InputError("this was fitted on another release, and whether these rows were trained on cannot be seen.")
+            raise InputError(
+                "this was fitted on another release, and whether these rows were trained on cannot be seen."
+            )
         again = 0 if trained is None else int(np.isin(positions, trained).sum())
         if again:
             raise InputError(TRAINED_ON.format(again, metric))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from labeldp.audit.violins import BINS, HIGHEST, Violins, log_odds, smooth
-from labeldp.files.summary import Metrics
+from labeldp.files.summary import Metrics, StatedCurves
 from labeldp.report.runs import Accuracy, Measured, Run
 from labeldp.report.svg import Drawing, Scale, ticks
 from labeldp.wording import downward, upward
@@ -95,6 +96,140 @@ def curves(
         if len(lines) > 1:
             drawing.text(x(points[-1][0]) - 4, y(points[-1][1]) - 6, name, f"hue{number % HUES}", "end")
     return drawing.markup()
+
+
+_SIDE = 300.0  # of the square that a curve of shares is drawn in
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A square with an axis from 0 to `right` and one from 0 to `top`; what lies beyond is drawn at its edge."""
+
+    drawing: Drawing
+    right: float = 1.0
+    top: float = 1.0
+
+    def __call__(self, x: float, y: float) -> tuple[float, float]:
+        """Where a point is drawn."""
+        return 52 + _SIDE * min(1.0, x / self.right), 14 + _SIDE * (1 - min(1.0, y / self.top))
+
+    def axes(self, across: str, up: str, *, percent: bool = True) -> None:
+        """Grid, numbers, and what they are."""
+        for tick in ticks(0, self.right):
+            x, _ = self(tick, 0)
+            self.drawing.line(x, 14, x, 14 + _SIDE, "grid")
+            self.drawing.text(x, 30 + _SIDE, _percent(tick, self.right), "quiet", "middle")
+        for tick in ticks(0, self.top):
+            _, y = self(0, tick)
+            self.drawing.line(52, y, 52 + _SIDE, y, "grid")
+            self.drawing.text(46, y + 4, _percent(tick, self.top) if percent else f"{tick:g}", "quiet", "end")
+        self.drawing.text(52 + _SIDE, 48 + _SIDE, f"across: {across}", "quiet", "end")
+        self.drawing.text(52 + _SIDE, 64 + _SIDE, f"up: {up}", "quiet", "end")
+
+    def band(self, upper: Sequence[tuple[float, float]], lower: Sequence[tuple[float, float]]) -> None:
+        """What lies between two lines."""
+        self.drawing.path([self(*at) for at in (*upper, *reversed(lower))], "band", closed=True)
+
+    def lines(self, points: Sequence[tuple[float, float] | None]) -> None:
+        """Through neighbours; a line ends at a point that could not be told."""
+        for one, other in pairwise(points):
+            if one is not None and other is not None:
+                self.drawing.path([self(*one), self(*other)], "curve hue0")
+
+    def dot(self, x: float, y: float, says: str) -> None:
+        """A point, with what it says."""
+        self.drawing.circle(*self(x, y), 3, "fill proven", says)
+
+
+def _percent(share: float, most: float) -> str:
+    return f"{share:.0%}" if most >= 0.1 else f"{100 * share:.3g}%"
+
+
+def _said(value: float | None, ends: tuple[float, float]) -> str:
+    return "cannot be told" if value is None else f"{value:.1%} ({ends[0]:.1%} to {ends[1]:.1%})"
+
+
+def _square(title: str, said: Sequence[str]) -> Drawing:
+    """A few of what its points say stand for all: a table has the others."""
+    step = max(1, len(said) // 6)
+    return Drawing(372, 384, title, "; ".join(said[::step]))
+
+
+def roc(curves: StatedCurves) -> Markup | None:
+    """True against false positives, threshold by threshold. None where nothing can be told."""
+    found = [p for p in curves.points if p.called < 1]
+    if all(p.true_positive_rate is None or p.false_positive_rate is None for p in found):
+        return None
+    said = [
+        f"threshold {p.threshold:.3g}: true positive rate {_said(p.true_positive_rate, p.true_positive_rate_95)}, "
+        f"false positive rate {_said(p.false_positive_rate, p.false_positive_rate_95)}"
+        for p in found
+    ]
+    unit = _Unit(_square("ROC curve: true against false positive rate", said))
+    unit.axes("false positive rate", "true positive rate (recall)")
+    # Whichever the two rates are within their limits, the point lies between the corners.
+    unit.band(
+        [(0.0, 0.0), *((p.false_positive_rate_95[0], p.true_positive_rate_95[1]) for p in found), (1.0, 1.0)],
+        [(0.0, 0.0), *((p.false_positive_rate_95[1], p.true_positive_rate_95[0]) for p in found), (1.0, 1.0)],
+    )
+    unit.drawing.line(*unit(0, 0), *unit(1, 1), "axis dashed")
+    points = [
+        None if p.false_positive_rate is None or p.true_positive_rate is None
+        else (p.false_positive_rate, p.true_positive_rate)
+        for p in found
+    ]  # fmt: skip
+    unit.lines([(0.0, 0.0), *points, (1.0, 1.0)])
+    for point, words in zip(points, said, strict=True):
+        if point is not None:
+            unit.dot(*point, words)
+    return unit.drawing.markup()
+
+
+def lift(curves: StatedCurves) -> Markup | None:
+    """How many times as common the class is among the rows that score highest. None where nothing can be told."""
+    found = [p for p in curves.points if p.called < 1]
+    known = [p.lift for p in found if p.lift is not None]
+    if not known:
+        return None
+    said = [
+        f"{p.called:.1%} of the rows called positive: lift "
+        + ("cannot be told" if p.lift is None else f"{p.lift:.2f} ({p.lift_95[0]:.2f} to {p.lift_95[1]:.2f})")
+        for p in found
+    ]
+    top = max(2.0, 1.3 * max(known))
+    unit = _Unit(_square("Lift, by the share of rows that is called positive", said), top=top)
+    unit.axes("share of the rows called positive", "lift", percent=False)
+    unit.band([(p.called, p.lift_95[1]) for p in found], [(p.called, p.lift_95[0]) for p in found])
+    unit.drawing.line(*unit(0, 1), *unit(1, 1), "axis dashed")
+    points = [None if p.lift is None else (p.called, p.lift) for p in found]
+    unit.lines([*points, (1.0, 1.0)])
+    for point, words in zip(points, said, strict=True):
+        if point is not None:
+            unit.dot(*point, words)
+    return unit.drawing.markup()
+
+
+def calibration(curves: StatedCurves) -> Markup | None:
+    """What the model says, and how often it is so. None where nothing can be told."""
+    found = sorted(curves.calibration, key=lambda one: one.predicted)
+    known = [one.observed for one in found if one.observed is not None]
+    if not known:
+        return None
+    said = [
+        f"{one.rows:,} rows, probability {one.predicted:.1%} on average: positive {_said(one.observed, one.observed_95)}"
+        for one in found
+    ]
+    usual = float(np.median([one.observed_95[1] for one in found]))
+    end = min(1.0, 1.15 * max(*known, usual, *(one.predicted for one in found), 1e-6))
+    unit = _Unit(_square("Calibration: what the model says against how often it is so", said), right=end, top=end)
+    unit.axes("probability that the model gives", "share that is positive")
+    unit.drawing.line(*unit(0, 0), *unit(end, end), "axis dashed")
+    for one, words in zip(found, said, strict=True):
+        low, high = (unit(one.predicted, limit) for limit in one.observed_95)
+        unit.drawing.line(*low, *high, "bar")
+        if one.observed is not None:
+            unit.dot(one.predicted, one.observed, words)
+    return unit.drawing.markup()
 
 
 def violin(guesses: Violins) -> Markup:

@@ -15,6 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.errors import InputError
+from labeldp.evaluation.rows import (
+    AUC,
+    STANDARD_ERROR,
+    auc_variance,
+    check_error,
+    rarest_share,
+    rows_for_auc,
+    scores_apart,
+)
 from labeldp.mechanisms import StatisticLaw
 from labeldp.mechanisms.base import check_prior
 from labeldp.mechanisms.plan import DEFAULT_DELTA, Choice, Plan
@@ -46,6 +55,7 @@ def plan_page(
     prior: npt.ArrayLike | None = None,
     delta: float | None = None,
     class_names: Sequence[str] | None = None,
+    auc_error: float = STANDARD_ERROR,
 ) -> str:
     """The page, as HTML, for a plan that was made with this prior and δ."""
     if not 2 <= plan.num_classes <= MOST_CLASSES:
@@ -60,6 +70,8 @@ def plan_page(
         raise InputError(
             "one class has all of the prior, or nearly all: a label then tells nothing, and there is no page."
         )
+    share = rarest_share(plan.num_classes, prior) or 0.5  # none is left out above
+    judged = {"auc": AUC, "apart": scores_apart(AUC), "error": check_error(auc_error)}
     given = {
         "classes": plan.num_classes,
         "epsilon": plan.epsilon,
@@ -69,6 +81,7 @@ def plan_page(
         "names": None if class_names is None else list(class_names),
         "within": WITHIN * 100,
         "sure": _SURE,
+        "judged": judged,
         "normal": NORMAL,
         "most_classes": MOST_CLASSES,
         "epsilons": EPSILONS,
@@ -80,13 +93,15 @@ def plan_page(
     return render(
         "plan.html",
         given=given,
-        options=[_row(option, plan) for option in plan.options],
+        options=[_row(option, plan, share, auc_error) for option in plan.options],
         setting=f"{plan.num_classes} classes, ε = {short(plan.epsilon)}, "
         + ("all classes equally likely" if shares is None else "class shares as listed"),
         entropy=short(plan.prior_entropy),
         recommended=plan.recommended.name,
         without_delta=delta is None,
         true_rows=_rows(0.25 * (NORMAL[_SURE] / WITHIN) ** 2),
+        rarest=percent(share),
+        true_auc_rows=_rows(auc_variance(share, AUC) / auc_error**2),
         names=None
         if class_names is None
         else [(name, percent(p)) for name, p in zip(class_names, shares or equal, strict=True)],
@@ -105,7 +120,7 @@ def write_plan_page(path: Path, page: str) -> None:
     place_file(path, lambda file: file.write(page.encode("utf-8")))
 
 
-def _row(option: Choice, plan: Plan) -> dict[str, Any]:
+def _row(option: Choice, plan: Plan, share: float, auc_error: float) -> dict[str, Any]:
     """One mechanism's line, as text."""
     mechanism, nats = option.mechanism, option.information
     return {
@@ -116,6 +131,7 @@ def _row(option: Choice, plan: Plan) -> dict[str, Any]:
         "flip": percent(option.flip_probability),
         "worth": whole(plan.prior_entropy / nats),
         "rows": _rows(rows_needed(mechanism.law(), WITHIN)),
+        "auc": _rows(rows_for_auc(mechanism, share, auc_error)),
         "bytes": f"{mechanism.observation_bytes:,}",
         "promise": f"ε, δ = {short(delta)}" if (delta := mechanism.guarantee().delta) else "pure ε",
         "says": mechanism.describe(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from labeldp.files.summary import (
     Start,
     StatedAudit,
     StatedConfusion,
+    StatedCurves,
     StatedSelection,
     TablesSummary,
     TrainingSummary,
@@ -33,7 +35,7 @@ from labeldp.files.summary import (
 )
 from labeldp.release.joint import join_releases
 from labeldp.release.release import Release
-from labeldp.report.runs import Accuracy, Measured, Run, each_measured, who_sees
+from labeldp.report.runs import Accuracy, Measured, Run, ShownMetric, each_measured, who_sees
 from labeldp.wording import upward
 
 Facts: TypeAlias = tuple[tuple[str, str], ...]
@@ -111,6 +113,8 @@ def _training(run: RunFolder, summary: TrainingSummary, owner: bool) -> Run:
         measured=audits,
         violins=violins,
         confusion=_confusion(run, summary, config),
+        metrics=_metrics(run, summary, config),
+        curves=_curves(run, summary, config),
         facts=(*_chosen(run), *_facts(summary, config)),
         starts=starts,
         releases=_releases(run, starts, summary.behind),
@@ -197,6 +201,48 @@ def _confusion(run: RunFolder, summary: TrainingSummary | PateSummary, config: C
     found = read_as(StatedConfusion, run.confusion)
     if len(found.called) != len(_class_names(config, summary)):
         raise InputError(f"{run.confusion} is of another number of classes than the run.")
+    return found
+
+
+def _metrics(run: RunFolder, summary: TrainingSummary, config: Config | None) -> tuple[ShownMetric, ...]:
+    """Those that a page knows how to read."""
+    classes = len(_class_names(config, summary))
+    for stated in summary.metrics.values():
+        if len(stated.by_class) not in (0, classes):
+            raise InputError(f"{run.summary} has a metric of another number of classes than the run.")
+    sure = "95%" if summary.folds is None else CROSS_FITTED
+    readings = _readings(classes)
+    return tuple(
+        ShownMetric(name, *readings[name], summary.metrics[name], sure) for name in readings if name in summary.metrics
+    )
+
+
+def _readings(classes: int) -> dict[str, tuple[str, str]]:
+    """What metrics are called, and what they mean."""
+    mean = "; one class against the rest, the mean over classes" if classes > 2 else ""
+    brier = 0.25 if classes == 2 else 1 - 1 / classes
+    return {
+        "roc_auc": ("ROC AUC", f"how often a positive row scores above a negative one: 0.5 is chance, 1 is perfect{mean}"),
+        "average_precision": (
+            "Average precision",
+            f"precision, averaged over recall: chance has the share of positive rows, 1 is perfect{mean}",
+        ),
+        "log_loss": ("Log loss", f"less is better: equal probabilities for all classes have {math.log(classes):.3f}"),
+        "brier": ("Brier score", f"less is better: equal probabilities for all classes have {brier:.3f}"),
+        "log_likelihood": (
+            "Log-likelihood",
+            "of what was released, a row, up to a constant: more is better, and it compares only models that the same released rows judge",
+        ),
+    }  # fmt: skip
+
+
+def _curves(run: RunFolder, summary: TrainingSummary, config: Config | None) -> StatedCurves | None:
+    """ROC, lift and calibration, where the run kept them."""
+    if not run.curves.is_file():
+        return None
+    found = read_as(StatedCurves, run.curves)
+    if found.positive >= len(_class_names(config, summary)):
+        raise InputError(f"{run.curves} is of a class that the run does not have.")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from labeldp.audit.thresholds import MOST_LOOKS
 from labeldp.audit.violins import Violins
 from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import accuracy_parts
-from labeldp.files.summary import Certificate, Metrics, Start, StatedAudit, StatedConfusion
+from labeldp.evaluation.metrics import metric_text
+from labeldp.files.summary import Certificate, Metrics, Start, StatedAudit, StatedConfusion, StatedCurves, StatedMetric
 from labeldp.release.release import Release
 
 # What a page says of numbers that these files state and nothing here can check: they may be somebody else's.
@@ -51,6 +52,34 @@ class Accuracy:
             "how": self.how,
             "given": FOUND_BY_RUN,
         }
+
+
+@dataclass(frozen=True)
+class ShownMetric:
+    """A metric from released labels, as the run states it. No value: the rows were too few to tell."""
+
+    name: str
+    words: str
+    reading: str  # what it is
+    said: StatedMetric
+    sure: str = "95%"
+
+    def parts(self) -> tuple[str, str]:
+        """For people: what is said first, and what beside it."""
+        said = self.said
+        first, _, beside = metric_text(said.value, said.interval_95, said.rows, said.rows_needed).partition(" (")
+        return first, beside.removesuffix(")").replace("95%", self.sure, 1)
+
+    @property
+    def by_class(self) -> tuple[ShownMetric, ...]:
+        """One class against the rest, each."""
+        return tuple(replace(self, said=one) for one in self.said.by_class)
+
+    def to_json(self) -> dict[str, Any]:
+        """Unrounded."""
+        said = {name: value for name, value in asdict(self.said).items() if name not in ("name", "by_class")}
+        more = {"by_class": [one.to_json() for one in self.by_class]} if self.by_class else {}
+        return {**said, **more, "given": FOUND_BY_RUN}
 
 
 _SHOWN = (
@@ -163,6 +192,8 @@ class Run:
     headline: Headline | None = None  # what the bounds among `measured` prove together
     violins: Violins | None = None
     confusion: StatedConfusion | None = None
+    metrics: tuple[ShownMetric, ...] = ()
+    curves: StatedCurves | None = None
     facts: tuple[tuple[str, str], ...] = ()
     starts: tuple[Start, ...] = ()
     releases: tuple[Release, ...] = ()
@@ -224,6 +255,11 @@ class Run:
         """The one to compare runs by: on public test labels where there are some."""
         return next((a for a in self.accuracies if a.how == "test"), self.accuracies[0] if self.accuracies else None)
 
+    @property
+    def roc_auc(self) -> ShownMetric | None:
+        """How well the model ranks."""
+        return next((metric for metric in self.metrics if metric.name == "roc_auc"), None)
+
     def to_json(self) -> dict[str, Any]:
         """As `labeldp report --json` prints it."""
         return {
@@ -235,6 +271,7 @@ class Run:
             "trust": self.trust,
             "insecure": self.insecure,
             "accuracies": [accuracy.to_json() for accuracy in self.accuracies],
+            "metrics": {metric.name: metric.to_json() for metric in self.metrics},
             "headline": self._headline_json(),
             "measured": [one.to_json(self.headline) for one in self.measured],
             "releases": [release.checksum for release in self.releases],

@@ -22,7 +22,7 @@ from labeldp.mechanisms.joint import Joint
 from labeldp.provenance import machine_line
 from labeldp.release.release import Release
 from labeldp.report import charts
-from labeldp.report.runs import Run
+from labeldp.report.runs import Run, ShownMetric
 
 # ----------------------------------------------------------------
 # What ε means for one guess, in words that are right.
@@ -247,6 +247,7 @@ class View:
     axis: Markup | None
     loss: Markup | None
     selecting: Markup | None
+    selected_by: str
     violin: Markup | None
     acted: tuple[Acted, ...]
     planted: float
@@ -261,6 +262,12 @@ class View:
     classes: tuple[OneClass, ...]
     starts: tuple[Worked, ...]
     two_sided: bool  # some measurement has an upper end too
+    roc: Markup | None
+    lift: Markup | None
+    calibration: Markup | None
+    by_class: tuple[
+        tuple[str, tuple[ShownMetric, ...]], ...
+    ]  # the metrics of a class against the rest, for the first classes
 
     @classmethod
     def of(cls, run: Run, number: int) -> View:
@@ -269,12 +276,18 @@ class View:
         epsilon = run.epsilon
         have = {release.checksum for release in run.releases}
         planted = run.share_planted()
+        selecting, selected_by = _chosen_by(run)
         return cls(
             run=run,
             anchor=f"run-{number}",
             axis=_axis(run, cap),
             loss=charts.curves(run.history, "loss", "Training loss"),
-            selecting=charts.curves(run.history, *_chosen_by(run)),
+            selecting=selecting,
+            selected_by=selected_by,
+            roc=charts.roc(run.curves) if run.curves is not None else None,
+            lift=charts.lift(run.curves) if run.curves is not None else None,
+            calibration=charts.calibration(run.curves) if run.curves is not None else None,
+            by_class=_by_class(run),
             violin=charts.violin(run.violins) if run.violins is not None else None,
             acted=tuple(Acted.of(release, planted) for release in (*run.releases, *run.others)),
             planted=planted,
@@ -292,11 +305,15 @@ class View:
         )  # fmt: skip
 
 
-def _chosen_by(run: Run) -> tuple[str, str, bool]:
+def _chosen_by(run: Run) -> tuple[Markup | None, str]:
     """What an epoch was chosen by: the likelihood; in runs of earlier versions, accuracy."""
-    if any(metrics.accuracy_selecting is not None for metrics in run.history):
-        return "accuracy_selecting", "Accuracy by which an epoch was chosen", True
-    return "likelihood_selecting", "Log-likelihood by which the model was chosen", False
+    if any(one.accuracy_selecting is not None for _, epochs in run.history for one in epochs):
+        drawn = charts.curves(run.history, "accuracy_selecting", "Accuracy by which an epoch was chosen", percent=True)
+        return drawn, "The accuracy by which an epoch was chosen, estimated from half of the rows held out."
+    drawn = charts.curves(run.history, "likelihood_selecting", "Log-likelihood by which an epoch was chosen")
+    return drawn, (
+        "The log-likelihood of what was released of half of the rows held out, by which an epoch was chosen. These rows report nothing."
+    )
 
 
 def _axis(run: Run, cap: Cap | None) -> Markup | None:
@@ -383,6 +400,12 @@ def _classes(run: Run) -> tuple[OneClass, ...]:
         right = (shares[c][c] / called[c], errors[c][c] / called[c]) if called[c] else None
         rows.append(OneClass(name, called[c], right, (found, math.sqrt(spread) / there) if enough else None))
     return tuple(rows)
+
+
+def _by_class(run: Run) -> tuple[tuple[str, tuple[ShownMetric, ...]], ...]:
+    """One class against the rest, where there are more than two."""
+    each = [metric.by_class for metric in run.metrics if metric.by_class]
+    return tuple(zip(run.class_names, zip(*each, strict=True), strict=True))[:MOST_CLASSES] if each else ()
 
 
 def _start(said: Start) -> Worked:

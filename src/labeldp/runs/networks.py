@@ -25,7 +25,9 @@ def learn(job: Job, run: RunFolder, split: RowSplit, watch: Watch, world: World)
     """Train, or go on; the last epoch's model, or the chosen one's. Of several processes only the first has it."""
     recipe = job.recipe
     assert isinstance(recipe, Recipe)
-    remedy = f"a smaller `batch_size` (it is {recipe.batch_size}) or a larger `accumulate` ({recipe.accumulate}) needs less."
+    remedy = (
+        f"a smaller `batch_size` (it is {recipe.batch_size}) or a larger `accumulate` ({recipe.accumulate}) needs less."
+    )
     with explained_memory(remedy):
         with explained_model(job.model):
             trainer = trainer_of(job, world)

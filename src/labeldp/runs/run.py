@@ -196,7 +196,9 @@ def evaluate(
         warnings.warn(doubt, stacklevel=2)
     if len(features) != len(release):
         raise InputError(f"there are {len(features):,} rows of features for {len(release):,} released rows.")
-    judged = Judged.by(release, np.arange(len(release)), predict(folder, features, machine, model), canary_share, wanted)
+    judged = Judged.by(
+        release, np.arange(len(release)), predict(folder, features, machine, model), canary_share, wanted
+    )
     if judged.accuracy is None and set(wanted.names) - {"log_likelihood"}:
         raise NoJudgeError(release.mechanism.no_judge)
     return judged

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.errors import InputError
+from labeldp.estimators.boosted import BoostingRecipe
 from labeldp.mechanisms.selected import MOST_CANDIDATES
 from labeldp.training.recipe import Recipe, changed, default_recipe
 
@@ -20,6 +21,7 @@ _KINDS: dict[str, type] = {
     "mechanism": str, "model": str, "epochs": int, "batch_size": int, "learning_rate": float, "weight_decay": float, "average": float,
     "prior": str, "denoise": str, "randaugment": int, "cutout": int,
 }  # fmt: skip
+_OF_TREES = {"epochs": "rounds", "learning_rate": "rate"}
 _WORDS = {str: "text", int: "a whole number below 10^15", float: "a number below 10^15"}
 _LARGE = 10**15
 
@@ -43,8 +45,14 @@ class Candidate:
         rest = {name: value for name, value in options.items() if name not in ("mechanism", "model")}
         return cls(options.get("mechanism", "subset"), options.get("model", model), tuple(sorted(rest.items())))
 
-    def recipe(self, num_classes: int, seed: int) -> Recipe:
+    def recipe(self, num_classes: int, seed: int) -> Recipe | BoostingRecipe:
         """The model's usual recipe, changed."""
+        if self.model == "lightgbm":
+            said = {_OF_TREES.get(name, name): value for name, value in self.changes}
+            unknown = next((name for name in said if name not in _OF_TREES.values()), None)
+            if unknown is not None:
+                raise InputError(f"{unknown} is for models that are trained by gradient steps; lightgbm is not.")
+            return BoostingRecipe(seed=seed, **said)
         return changed(default_recipe(self.model, num_classes), **dict(self.changes), seed=seed)
 
     def to_json(self) -> dict[str, Any]:

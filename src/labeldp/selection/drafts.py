@@ -24,6 +24,7 @@ from labeldp.accounting.ledger import Ledger
 from labeldp.data.features import Features, features_digest, join
 from labeldp.entropy import Entropy, SecureEntropy, SeededEntropy
 from labeldp.errors import InputError, LabelDPError, LostReleaseError
+from labeldp.estimators.boosted import BoostingRecipe
 from labeldp.files.atomic import look_up, place_file
 from labeldp.files.run import RunFolder, write_json
 from labeldp.files.schema import decode
@@ -41,6 +42,7 @@ from labeldp.release.source import Source
 from labeldp.runs.job import Job, Rows, holding_out
 from labeldp.runs.run import fitted, train
 from labeldp.selection.candidates import Candidate, at_fault
+from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Steps
 
 _REHEARSED = 512  # rows
@@ -151,9 +153,14 @@ class PrivateSelection:
         labels = PrivateLabels(np.arange(len(values)) % classes, classes)
         drawn = self.mechanism.parts[number].observe_uncharged(labels, SeededEntropy(0))
         job = self._job(number, self._draft(self.mechanism.packed(number, drawn)), values)
-        if values.ndim != 4 and (job.recipe.randaugment or job.recipe.cutout):
-            raise InputError("randaugment and cutout are for images; these features are none.")
-        _train_and_predict(replace(job, recipe=replace(job.recipe, epochs=min(2, job.recipe.epochs))), np.arange(1))
+        recipe: Recipe | BoostingRecipe
+        if isinstance(job.recipe, Recipe):
+            if values.ndim != 4 and (job.recipe.randaugment or job.recipe.cutout):
+                raise InputError("randaugment and cutout are for images; these features are none.")
+            recipe = replace(job.recipe, epochs=min(2, job.recipe.epochs))
+        else:
+            recipe = BoostingRecipe(seed=job.recipe.seed, rounds=2)
+        _train_and_predict(replace(job, recipe=recipe), np.arange(1))
 
     def _dealt(self, rows: int) -> Rows:
         """The rows that score, by number and seed alone."""

@@ -43,6 +43,7 @@ class Recipe:
     alignment: str = "none"  # rescale pseudo-labels to the classes' shares among "labelled" rows, or to "uniform" ones
     adaptive: bool = False  # FreeMatch's thresholds, which follow the model's confidence, instead of `certain`
     strong_labelled: bool = False  # labelled rows in strong views: FixMatch has weak ones, AdaMatch has both
+    adapted: bool = False  # to how many rows there are, and how much of a label each tells: see `adapted_to`
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 2:
@@ -110,6 +111,20 @@ class Recipe:
         done = (step + 0.5) / (steps * self.epochs)
         return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
 
+    def adapted_to(self, rows: int, share: float) -> Recipe:
+        """If `adapted`: for so many rows, each of which tells this share of its label (1: all of it, which the numbers here are for).
+
+        learning rate / share        the likelihood is that much flatter
+        batch size / √share          and its gradient that much noisier; but an epoch has 20 steps, if batches of 32 allow
+        weight decay · 50,000/rows   beyond so many rows: it is a prior, and weighs the less, the more is known
+        """
+        if not self.adapted:
+            return self
+        share = max(share, _LEAST_SHARE)
+        batch = min(round(self.batch_size / math.sqrt(share)), max(rows // _STEPS, min(self.batch_size, _LEAST_BATCH)))
+        rate, decay = self.learning_rate / share, self.weight_decay * min(1.0, _DECAY_ROWS / rows)
+        return replace(self, batch_size=batch, learning_rate=rate, weight_decay=decay)
+
     def to_json(self) -> dict[str, Any]:
         """All of it. Later fields only where they matter, so that a run that began before there were any can go on."""
         every = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
@@ -125,14 +140,21 @@ _LATER = (
     "alignment",
     "adaptive",
     "strong_labelled",
+    "adapted",
 )
+
+_LEAST_SHARE = 0.03  # of a label; ε = 0.4 for two classes
+_STEPS, _LEAST_BATCH = 20, 32
+_DECAY_ROWS = 50_000
 
 
 _DEFAULTS = {
     # From the literature on fast CIFAR training; the loss is a mean over the batch.
     "fast": Recipe(8, 512, 0.4, momentum=0.85, weight_decay=5e-4, warmup=0.23, norm_rate=8.0, shift=2, flip=True),
     "linear": Recipe(30, 256, 0.05, weight_decay=1e-4),
-    "mlp": Recipe(30, 128, 0.02, weight_decay=1e-3),
+    # From some 60 settings on four tables, one draw of noise: by the likelihood of held-out released labels, but with scores on true test
+    # labels in view, so that draw (seed 0 of benchmarks/results/mlp.json) flatters it.
+    "mlp": Recipe(20, 256, 0.02, weight_decay=0.02, bias_decay=False, adapted=True),
 }
 
 
@@ -173,8 +195,11 @@ def cpu_fixmatch_recipe(model: str, num_classes: int = 10, *, size: int = 32, **
 
 
 def changed(recipe: Recipe, **changes: Any) -> Recipe:
-    """With these numbers instead; None leaves one as it is."""
-    return replace(recipe, **{name: value for name, value in changes.items() if value is not None})
+    """With these numbers instead; None leaves one as it is. A number that is given is meant, and adapted to nothing."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    if {"batch_size", "learning_rate", "weight_decay"} & set(given):
+        given.setdefault("adapted", False)
+    return replace(recipe, **given)
 
 
 def paper_recipe() -> Recipe:

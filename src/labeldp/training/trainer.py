@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -40,7 +41,10 @@ class Trainer:
     def __post_init__(self) -> None:
         self.model.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._optimizer = torch.optim.SGD(
-            self._parameter_groups(), lr=1.0, momentum=self.recipe.momentum, nesterov=self.recipe.momentum > 0
+            self._parameter_groups(self.recipe),
+            lr=1.0,
+            momentum=self.recipe.momentum,
+            nesterov=self.recipe.momentum > 0,
         )
         self._rates = [group["rate"] for group in self._optimizer.param_groups]
         self.averaged: AveragedModel | None = None
@@ -51,7 +55,7 @@ class Trainer:
         self.epoch = 0
         self.flop = 0
 
-    def _parameter_groups(self) -> list[dict[str, Any]]:
+    def _parameter_groups(self, recipe: Recipe) -> list[dict[str, Any]]:
         norms = {
             id(p)
             for m in self.model.modules()
@@ -59,10 +63,10 @@ class Trainer:
             for p in m.parameters()
         }
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        spared = set() if self.recipe.bias_decay else {id(p) for p in trained if p.ndim < 2} - norms
-        rate = self.recipe.learning_rate
-        decay = self.recipe.weight_decay
-        norm_rate, norm_decay = rate * self.recipe.norm_rate, decay if self.recipe.norm_decay else 0.0
+        spared = set() if recipe.bias_decay else {id(p) for p in trained if p.ndim < 2} - norms
+        rate = recipe.learning_rate
+        decay = recipe.weight_decay
+        norm_rate, norm_decay = rate * recipe.norm_rate, decay if recipe.norm_decay else 0.0
         groups = [
             {"params": [p for p in trained if id(p) not in norms | spared], "rate": rate, "weight_decay": decay},
             {"params": [p for p in trained if id(p) in norms], "rate": norm_rate, "weight_decay": norm_decay},
@@ -103,7 +107,7 @@ class Trainer:
         `on_step` is told after each step how many of how many are done. Among several processes, each takes its share of every
         batch, so that the batch, and what is learned, is that of one process (but for batch statistics, which are each one's own).
         """
-        batch = min(self.recipe.batch_size, len(rows))
+        batch = min(self._adapted(rows, evidence).batch_size, len(rows))
         if batch // (self.world.size * self.recipe.accumulate) < 2:
             raise InputError(
                 f"a step of {batch:,} rows leaves less than two for each of {self.world.size} processes × {self.recipe.accumulate} parts; "
@@ -127,9 +131,25 @@ class Trainer:
             mean_loss = float(self._end_epoch(torch.stack(losses).mean()))
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
 
+    def _adapted(self, rows: npt.NDArray[np.int64], evidence: Evidence) -> Recipe:
+        """The recipe for these rows, after whose learning rate and weight decay steps go from here on."""
+        if not self.recipe.adapted:
+            return self.recipe
+        told = self.recipe.denoise == "bayes"
+        share = _share_told(evidence(rows[:: max(1, len(rows) // 5000)])) if told else 1.0
+        recipe = self.recipe.adapted_to(len(rows), share)
+        for group, fresh in zip(self._optimizer.param_groups, self._parameter_groups(recipe), strict=True):
+            group["weight_decay"] = fresh["weight_decay"]
+        self._rates = [group["rate"] for group in self._parameter_groups(recipe)]
+        return recipe
+
     def _shared_generator(self) -> torch.Generator:
         """Each epoch draws from generators of its own: resumed, it is the same epoch. Every process shares the first."""
-        return torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.epoch)
+        seed = self.recipe.seed * 1_000_003 + self.epoch
+        begin = getattr(self.model, "begin_epoch", None)
+        if callable(begin):
+            begin(seed)
+        return torch.Generator().manual_seed(seed)
 
     def _part_ways(self, generator: torch.Generator) -> None:
         """From here on each process draws for itself."""
@@ -316,6 +336,12 @@ def _check_logits(logits: Any, rows: int) -> None:
         raise InputError(
             f"a model returns logits, a tensor of {rows} rows and one column a class; this one returned {what}."
         )
+
+
+def _share_told(evidence: npt.NDArray[np.float32]) -> float:
+    """The share of a label that rows tell: 1 − H(posterior of a uniform prior)/log C, on average."""
+    posterior = torch.softmax(torch.tensor(evidence, dtype=torch.float64), dim=-1)
+    return 1 - float(torch.special.entr(posterior).sum(dim=-1).mean()) / math.log(evidence.shape[1])
 
 
 def _moving(share: float) -> Callable[[Any, Any, Any], None]:

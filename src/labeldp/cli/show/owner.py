@@ -33,7 +33,7 @@ _MADE = {
 
 def plan(options: PlanOptions, result: Planned) -> None:
     """A table, the best first."""
-    found = result.plan
+    found, judging = result.plan, result.judging
     rows = []
     for option in sorted(found.options, key=lambda o: (o.mechanism != found.recommended, -o.information)):
         g = option.mechanism.guarantee()
@@ -42,6 +42,7 @@ def plan(options: PlanOptions, result: Planned) -> None:
             f"{option.information:.4f}",
             f"{option.information / found.prior_entropy:.1%}" if found.prior_entropy else "",
             f"{option.flip_probability:.1%}",
+            _rows(judging.mechanisms[option.mechanism.name]) if judging is not None else "",
             f"{g.epsilon:.4g}" + (f", {g.delta:g}" if g.delta else ""),
             str(option.mechanism.observation_bytes),
             option.mechanism.describe(),
@@ -51,14 +52,25 @@ def plan(options: PlanOptions, result: Planned) -> None:
         f"{result.classes} classes, ε = {number(options.epsilon)}: what one observation tells about its label, in nats,\n"
         f"and as a share of the {found.prior_entropy:.4f} nats that there are to tell under {under}"
     )
-    print_table(("mechanism", ">nats", ">share", ">flipped", ">ε, δ", ">bytes", "what is released"), rows)
+    print_table(("mechanism", ">nats", ">share", ">flipped", ">to judge", ">ε, δ", ">bytes", "what is released"), rows)
     typer.echo("flipped: how often the class for which an observation speaks most is not the label")
+    if judging is not None:
+        of = "are positive" if result.classes == 2 else "are of the rarest class, which is told from the rest"
+        typer.echo(
+            f"to judge: about so many held-out rows tell a ROC AUC of {judging.auc:g} with a standard error of {judging.standard_error:g} "
+            f"(--auc-error),\nif {100 * judging.share:.3g}% {of}; with true labels, {_rows(judging.true_labels)}"
+        )
     best = f"take {found.recommended.name}: it carries the most"
     typer.echo(best + (" without a δ." if options.delta is None else "."))
     for name, why in found.skipped.items():
         typer.echo(f"{name} is left out: {why}")
     if result.html is not None:
         typer.echo(f"page: {result.html}")
+
+
+def _rows(count: int) -> str:
+    """Three digits: it is about so many."""
+    return f"{float(f'{count:.3g}'):,.0f}"
 
 
 def release(options: ReleaseOptions, done: dict[str, Any]) -> None:

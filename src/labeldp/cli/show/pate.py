@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from labeldp.cli.output import guarantee_text, number, print_facts
+from labeldp.cli.show.user import metric_facts
 
 if TYPE_CHECKING:
     from labeldp.commands import (
@@ -87,6 +88,7 @@ def taught(options: PateRunOptions | PateStudentOptions, result: Taught) -> None
     if estimated["mean"] is not None:
         found = accuracy_text(estimated["unbiased"], estimated["interval_95"])
         facts.append(("accuracy", f"{found}, {of}, on held-out released labels"))
+        facts += metric_facts(summary["students"][0].get("metrics") or {}, " (the first student)")
     if summary["held_out"] is not None:
         facts.append(
             (

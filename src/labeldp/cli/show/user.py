@@ -92,10 +92,20 @@ def _of(summary: dict[str, Any]) -> str:
     return f"these {len(summary['mechanism']['parameters']['parts'])} releases together (each label is in one of them)"
 
 
+def metric_facts(metrics: dict[str, Any], of: str = "") -> list[tuple[str, str]]:
+    """What people look for, in one line each."""
+    from labeldp.evaluation.metrics import metric_text
+
+    shown = {name: one for name, one in metrics.items() if name in METRIC_WORDS}
+    return [
+        (METRIC_WORDS[name], metric_text(one["value"], one["interval_95"], one["rows"], one["rows_needed"]) + of)
+        for name, one in shown.items()
+    ]
+
+
 def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
     """What the run proves, and how good its model is."""
     from labeldp.evaluation.accuracy import summary_text, test_text
-    from labeldp.evaluation.metrics import metric_text
 
     certificate = summary["certificate"]
     facts = [
@@ -111,11 +121,7 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         if "folds" in summary:
             how = f"cross-fitted (by models trained on {summary['estimate_of_models_trained_on']:.0%} of the rows)"
         facts.append(("accuracy", f"{summary_text(summary)}, from {summary['rows_judged']:,} {how} released labels"))
-    facts += [
-        (METRIC_WORDS[name], metric_text(one["value"], one["interval_95"], one["rows"], one["rows_needed"]))
-        for name, one in summary.get("metrics", {}).items()
-        if name in METRIC_WORDS
-    ]
+    facts += metric_facts(summary.get("metrics", {}))
     if summary.get("commonest_class_estimated") is not None and summary["accuracy_estimated"] is not None:
         facts.append(
             (

@@ -92,6 +92,7 @@
       prior, balance: balance(), epsilon: readNumber("epsilon", low, high, "ε"),
       delta: readNumber("delta", ...given.deltas, "δ"), acceptsDelta: at("accepts").checked,
       within: readNumber("within", 0.01, 50, "The number of percentage points") / 100, sure: at("sure").value, z: given.normal[at("sure").value],
+      judged: given.judged,
     };
   }
 
@@ -113,13 +114,15 @@
     at("said-within").textContent = String(100 * setting.within);
     at("said-sure").textContent = setting.sure;
     at("true-rows").textContent = whole(Math.ceil(0.25 * (setting.z / setting.within) ** 2));
+    at("rarest").textContent = percent(result.rarest);
+    at("true-auc-rows").textContent = whole(Math.ceil(result.trueAuc));
     for (const option of result.options) {
       const row = at(`row-${option.name}`), chosen = option.name === result.recommended;
       row.classList.toggle("chosen", chosen);
       row.querySelector(".mark").hidden = !chosen;
       const texts = {
         nats: short(option.nats), share: percent(option.nats / result.entropy), flip: percent(option.flip),
-        worth: whole(result.entropy / option.nats), rows: whole(Math.ceil(option.rows)), bytes: option.bytes.toLocaleString("en-US"),
+        worth: whole(result.entropy / option.nats), rows: whole(Math.ceil(option.rows)), auc: whole(Math.ceil(option.auc)), bytes: option.bytes.toLocaleString("en-US"),
         promise: option.name === "gaussian" ? `ε, δ = ${short(setting.delta)}` : "pure ε", says: option.says,
       };
       for (const [field, text] of Object.entries(texts)) row.querySelector(`[data-field=${field}]`).textContent = text;

@@ -253,14 +253,34 @@ const Numbers = (() => {
     return (z / within) ** 2 * ((a * varianceTrue + (1 - a) * varianceOther) / (gap * gap) + a * (1 - a));
   }
 
-  function plan({epsilon, prior, delta, acceptsDelta, within, z}) {
+  // What the rows cost that tell an AUC, at the share of the rarest class: n·Var = drawn + (π·v₁·E₁ + (1−π)·v₀·E₀)/π²(1−π)²  (labeldp/evaluation/rows.py)
+  function ranking(share, {auc, apart}) {
+    const rest = 1 - share, found = {drawn: 0, positives: 0, others: 0}, chance = (s) => upperTail(-s);
+    for (let i = 0; i <= 340; i++) {
+      const s = -8.5 + i / 20, weight = density(s) / 20, aboveOthers = chance(s + apart) - auc, abovePositives = 1 - chance(s - apart) - auc;
+      found.drawn += weight * (aboveOthers ** 2 / share + abovePositives ** 2 / rest);
+      found.positives += weight * (rest * aboveOthers - share * (1 - chance(s) - auc)) ** 2;
+      found.others += weight * (rest * (chance(s) - auc) - share * abovePositives) ** 2;
+    }
+    return found;
+  }
+
+  function rowsForAuc({name, moments}, classes, share, {drawn, positives, others}, error) {
+    const gap = moments.meanTrue - moments.meanOther, twice = classes === 2 && ["unary", "laplace", "gaussian"].includes(name);
+    const both = (moments.varianceTrue + moments.varianceOther) / 4;    // (g₁ + 1 − g₀)/2 says twice which of two classes it is
+    const [v1, v0] = (twice ? [both, both] : [moments.varianceTrue, moments.varianceOther]).map((variance) => variance / gap ** 2);
+    return (drawn + (share * v1 * positives + (1 - share) * v0 * others) / (share * (1 - share)) ** 2) / error ** 2;
+  }
+
+  function plan({epsilon, prior, delta, acceptsDelta, within, z, judged}) {
+    const rarest = Math.min(...prior.filter((p) => p > 0)), parts = ranking(rarest, judged);
     const options = NAMES.map((name) => {
       const made = mechanism(name, epsilon, prior, delta), nats = made.information(prior);
-      return {...made, nats, rows: rowsNeeded(made.moments, within, z)};
+      return {...made, nats, rows: rowsNeeded(made.moments, within, z), auc: rowsForAuc(made, prior.length, rarest, parts, judged.error)};
     });
     const eligible = options.filter((option) => acceptsDelta || option.name !== "gaussian");
     const most = Math.max(...eligible.map((option) => option.nats));
-    return {options, entropy: entropy(prior), recommended: eligible.find((option) => option.nats >= most * (1 - 1e-6)).name};
+    return {options, rarest, trueAuc: parts.drawn / judged.error ** 2, entropy: entropy(prior), recommended: eligible.find((option) => option.nats >= most * (1 - 1e-6)).name};
   }
 
   // ── how numbers are written (as plan_page.py does) ──
