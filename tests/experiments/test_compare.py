@@ -119,18 +119,9 @@ def test_scores_on_true_labels_are_scikit_learns(classes):
     assert {name: one.value for name, one in found.items()} == pytest.approx(wanted)
 
 
-def test_what_is_refused(tmp_path, cli):
+def test_a_model_is_named_once():
     with pytest.raises(InputError, match="each once; got linear, linear"):
         Comparing("cancer", 1.0, 0, ("linear", "linear"))
-    for arguments, message in (
-        (("--dataset", "iris"), "unknown table 'iris'"),
-        (("--dataset", "cancer", "--model", "forest"), "some of linear, mlp, lightgbm"),
-        (("--dataset", "cancer", "--epsilon", "-1"), "epsilon must be a positive number"),
-        (("--dataset", "cancer", "--threads", "0"), "--threads"),
-        (("--dataset", "bank", "--data", tmp_path), "there is no"),
-    ):
-        code, _, err = cli("compare", *arguments, "--out", tmp_path / "out")
-        assert (code, message in err) == (2, True), err
 
 
 def test_the_command_shows_a_line_a_fit(run, cli):

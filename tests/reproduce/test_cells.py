@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from labeldp.data.public import WITH_SCIKIT_LEARN
 from labeldp.errors import InputError
 from labeldp.reproduce.cells import chosen
 from labeldp.reproduce.methods import CLASSES, ENSEMBLES, SCALES, frozen
@@ -30,7 +31,7 @@ def test_every_command_parses(name, scale):
         given = parsed(cell.command(Path("somewhere"), Path("data")))
         assert given["out"] == Path("somewhere")
         assert given["seed"] == cell.seed or "-apart" in cell.name
-        assert given["data"] == (None if cell.dataset == "digits" else Path("data"))
+        assert given["data"] == (None if cell.dataset in WITH_SCIKIT_LEARN else Path("data"))
         assert (
             (given.get("dataset") or given["preset"])
             .replace("pate-", "")
@@ -46,7 +47,7 @@ def test_names_are_those_of_directories_and_belong_to_one_command():
             assert by_name.setdefault(cell.name, cell.arguments) == cell.arguments, cell.name
             assert by_command.setdefault(cell.arguments, cell.name) == cell.name
             assert set(cell.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
-            if scale == "paper":
+            if scale == "paper" and name != "tabular":  # no paper has these: its cells are those of scale cpu
                 assert cell.name.startswith("paper-")
 
 

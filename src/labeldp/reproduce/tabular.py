@@ -85,7 +85,8 @@ def _cell(dataset: str, epsilon: float | None, seed: int, models: tuple[str, ...
     said = options(dataset=dataset, epsilon=epsilon, seed=seed, threads=1)
     some = [part for model in models for part in ("--model", model)]
     at = "clean" if epsilon is None else f"eps{epsilon:g}"
-    return Cell(f"{dataset}-compare-{at}-seed{seed}", dataset, "compare", epsilon, seed, ("compare", *said, *some))
+    name = "-".join((dataset, "compare", *models, at))
+    return Cell(f"{name}-seed{seed}", dataset, "compare", epsilon, seed, ("compare", *said, *some))
 
 
 def _level(epsilon: float | None) -> str:
