@@ -406,3 +406,39 @@ def test_text_labels_name_the_argument(tmp_path):
         LabelDPClassifier.from_labels(
             ["yes", "no"] * 10, epsilon=1.0, num_classes=2, data_set="d", ids=np.arange(20), ledger=tmp_path / "l"
         )
+
+
+# ── what a hostile review found, each as a test that fails without its mend ──
+
+
+def test_scorers_look_through_wrappers(table):
+    x, _, release = table
+    target = release.target()
+    search = GridSearchCV(LabelDPClassifier(release), {"C": [0.1]}, scoring=release.scorer(), cv=3).fit(
+        x[:2000], target[:2000]
+    )
+    nested = make_pipeline(make_pipeline(StandardScaler(), LabelDPClassifier(release, C=0.1))).fit(
+        x[:2000], target[:2000]
+    )
+    for wrapped in (search, nested, make_pipeline(StandardScaler(), search).fit(x[:2000], target[:2000])):
+        with pytest.raises(InputError, match="were trained on"):
+            release.scorer("roc_auc")(wrapped, x[:500], target[:500])
+        assert 0 <= release.scorer("roc_auc")(wrapped, x[2000:], target[2000:]) <= 1
+    plain = LogisticRegression().fit(x, np.arange(len(x)) % 2)
+    with pytest.raises(InputError, match="says which rows it was trained on"):
+        release.scorer("roc_auc")(plain, x, target)
+
+
+def test_a_row_judges_once(table):
+    x, _, release = table
+    made = LabelDPClassifier(release, C=0.1).fit(x[:2000], rows=np.arange(2000))
+    twice = release.rows(np.tile(np.arange(2000, 2100), 2))
+    with pytest.raises(InputError, match="only once"):
+        made.estimate_metric("roc_auc", x[np.asarray(twice)], rows=twice)
+
+
+def test_labels_in_place_of_rows_are_refused(table):
+    x, y, release = table
+    for given in ({}, {"C": 1.0}, {"model": "mlp", "epochs": 1}):
+        with pytest.raises(InputError, match="look like class labels"):
+            LabelDPClassifier(release, **given).fit(x, rows=y)

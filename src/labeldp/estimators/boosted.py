@@ -108,7 +108,7 @@ class BoostingRecipe:
             "rate": 0.05 if told < 5000 else 0.1,
             "leaves": int(np.clip(math.sqrt(told) / 6, 4, 16)),
             "least_rows": int(np.clip(num_rows // 50, 1, 20)),
-            "least_information": 0.0,
+            "least_information": 1e-3,  # not 0: LightGBM would take a split for one that leaves a side empty
             "penalty": 2.0,
             "category_penalty": 1.0,
             "feature_fraction": 0.5 if num_features >= 4 else 1.0,

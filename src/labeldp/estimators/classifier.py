@@ -390,6 +390,8 @@ class LabelDPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         again = np.isin(positions, self.rows_trained_)
         if again.any():
             raise InputError(TRAINED_ON.format(int(again.sum()), "an accuracy"))
+        if len(np.unique(positions)) != len(positions):
+            raise InputError("a row can judge only once; some of these repeat.")
         return release, positions
 
     def score(self, X: Any, y: Any = None, sample_weight: None = None, *, rows: Any = None) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +13,13 @@ _END = "end of trees\n\n"
 _MOST_LEAVES = 1 << 16
 _MOST_CATEGORIES = 1 << 24
 _MISSING = 0b1100  # how a split treats missing values
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_DECIMAL = re.compile(r"-?[0-9]{1,25}(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?")
+_OF_A_TREE = {
+    "Tree", "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child",
+    "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count", "cat_boundaries",
+    "cat_threshold", "is_linear", "shrinkage",
+}  # fmt: skip
 
 
 def only_trees(text: str) -> str:
@@ -47,6 +56,8 @@ def _check_tree(text: str, number: int, num_features: int) -> None:
     lines = _lines(text.rstrip("\n"))
     if lines.get("Tree") != str(number) or lines.get("is_linear") != "0" or not text.endswith("\n\n\n"):
         raise ValueError
+    if not set(lines) <= _OF_A_TREE:  # LightGBM trims names: `num_leaves ` would be another num_leaves
+        raise ValueError
     leaves = int(_whole(lines["num_leaves"], 1, 1, _MOST_LEAVES)[0])
     categories = int(_whole(lines["num_cat"], 1, 0, _MOST_LEAVES)[0])
     _numbers(lines["leaf_value"], leaves)
@@ -57,9 +68,15 @@ def _check_tree(text: str, number: int, num_features: int) -> None:
     _whole(lines["split_feature"], nodes, 0, num_features - 1)
     kind = _whole(lines["decision_type"], nodes, 0, 15).astype(np.int64)
     threshold = _numbers(lines["threshold"], nodes)
-    for name, count in (("split_gain", nodes), ("internal_value", nodes), ("leaf_weight", leaves), ("leaf_count", leaves),
-                        ("internal_weight", nodes), ("internal_count", nodes)):  # fmt: skip
+    for name, count in (
+        ("split_gain", nodes),
+        ("internal_value", nodes),
+        ("leaf_weight", leaves),
+        ("internal_weight", nodes),
+    ):
         _numbers(lines[name], count)
+    for name, count in (("leaf_count", leaves), ("internal_count", nodes)):
+        _whole(lines[name], count, 0, 2**31 - 1)
     if (kind & _MISSING == _MISSING).any():
         raise ValueError
     # Every node but the first, and every leaf, has one parent, which comes before it: so each walk ends.
@@ -92,15 +109,19 @@ def _lines(text: str) -> dict[str, str]:
     return found
 
 
-def _numbers(text: str, count: int) -> Numbers:
-    values = np.array([float(word) for word in text.split(" ")] if text else [], dtype=np.float64)
+def _numbers(text: str, count: int, spelling: re.Pattern[str] = _DECIMAL) -> Numbers:
+    """Spelt as LightGBM spells them: 100000000e-8 is 1 to Python, and a hundred million to LightGBM, which stops at the letter."""
+    words = text.split(" ") if text else []
+    if not all(spelling.fullmatch(word) for word in words):
+        raise ValueError
+    values = np.array([float(word) for word in words], dtype=np.float64)
     if values.shape != (count,) or not np.isfinite(values).all():
         raise ValueError
     return values
 
 
 def _whole(text: str, count: int, low: int, high: int) -> Numbers:
-    values = _numbers(text, count)
-    if (values != np.floor(values)).any() or (values < low).any() or (values > high).any():
+    values = _numbers(text, count, _INTEGER)
+    if (values < low).any() or (values > high).any():
         raise ValueError
     return values

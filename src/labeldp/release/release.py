@@ -350,7 +350,17 @@ class Release(Description):
             raise InputError("y is the target and `rows` are positions: give one of the two.")
         if target is not None:
             return self.positions_of(target, otherwise)
-        return self.rows(slice(None) if rows is None else rows)
+        if rows is None or isinstance(rows, slice):
+            return self.rows(slice(None) if rows is None else rows)
+        with (
+            warnings.catch_warnings()
+        ):  # whoever trains on labels in place of rows trains on labels: no warning will do
+            warnings.simplefilter("error", LabelsAsRowsWarning)
+            try:
+                checked = self._checked(rows)
+            except LabelsAsRowsWarning as doubt:
+                raise InputError(str(doubt)) from None
+        return self.rows(checked)
 
     def positions_of(self, target: Any, otherwise: str) -> Rows:
         """The positions that a (slice of a) target names; raises, saying `otherwise`, if it is none."""

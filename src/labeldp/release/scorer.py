@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,15 +52,20 @@ class Scorer:
 
         positions = self.release.positions_in(y, rows)
         metric, sign = _METRICS[self.name]
-        last = estimator[-1] if hasattr(estimator, "steps") else estimator
-        trained = getattr(last, "rows_trained_", None)
-        if trained is not None and getattr(last, "fitted_on_", None) != self.release.checksum:
+        fitted = list(_fitted_inside(estimator))
+        if not fitted:
             raise InputError(
-                "this was fitted on another release, and whether these rows were trained on cannot be seen."
+                f"nothing in this {type(estimator).__name__} says which rows it was trained on, so whether these can judge it cannot be seen. "
+                "If they can, release.estimate_accuracy, or labeldp.evaluation.estimate_metric, takes predictions."
             )
-        again = 0 if trained is None else int(np.isin(positions, trained).sum())
-        if again:
-            raise InputError(TRAINED_ON.format(again, metric))
+        for one in fitted:
+            if one.fitted_on_ != self.release.checksum:
+                raise InputError(
+                    "this was fitted on another release, and whether these rows were trained on cannot be seen."
+                )
+            again = int(np.isin(positions, one.rows_trained_).sum())
+            if again:
+                raise InputError(TRAINED_ON.format(again, metric))
         if len(np.unique(positions)) != len(positions):
             raise InputError("a row can judge only once; some of these repeat.")
         found = estimate_metric(
@@ -67,3 +73,35 @@ class Scorer:
             positive=self.positive,
         )  # fmt: skip
         return float("nan") if found.value is None else sign * found.value
+
+
+_PARTS = (
+    "best_estimator_",
+    "estimator_",
+    "final_estimator_",
+    "base_estimator_",
+    "estimators_",
+    "calibrated_classifiers_",
+    "estimator",
+)
+
+
+def _fitted_inside(estimator: Any, depth: int = 6) -> Iterator[Any]:
+    """Every fitted classifier of ours in a pipeline, a search or another wrapper, however deep."""
+    if hasattr(estimator, "rows_trained_"):
+        yield estimator
+        return
+    if depth == 0:
+        return
+    parts = [step[1] for step in getattr(estimator, "steps", ())]
+    for name in _PARTS:
+        found = getattr(estimator, name, None)
+        parts += (
+            list(found)
+            if isinstance(found, (list, tuple))
+            else []
+            if found is None or isinstance(found, str)
+            else [found]
+        )
+    for part in parts:
+        yield from _fitted_inside(part, depth - 1)
