@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from labeldp.commands.option import DATA, MODEL, PRIVACY, Option, Options
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import DataOption, SeedOption, ThreadsOption, use_threads
+from labeldp.commands.train import was_finished
 from labeldp.commands.values import COMPARED, TABLES
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ class Compared:
     """Scores of every fit on true test labels, with the estimates from released ones."""
 
     summary: TablesSummary
+    given: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As in its summary."""
-        return asdict(self.summary)
+        """As in its summary; `given` is said of one that was found."""
+        return asdict(self.summary) | ({} if self.given is None else {"given": self.given})
 
 
 def compare(options: CompareOptions, progress: Progress = SILENT) -> Compared:
@@ -51,11 +53,13 @@ def compare(options: CompareOptions, progress: Progress = SILENT) -> Compared:
     from labeldp.experiments.compare import Comparing, compare_tables
 
     use_threads(options.threads)
+    found_before = was_finished(options.out).get("given")
     wanted = Comparing(options.dataset, options.epsilon, options.seed, options.model or COMPARED)
     with progress.doing("fitting") as shown:
         return Compared(
             compare_tables(
                 wanted, options.out, data=options.data, threads=options.threads,
                 told=lambda what, done, of: shown.show(f"fitting {what}" if done < of else "fitting", done, of, "fits", lines=20),
-            )
+            ),
+            found_before,
         )  # fmt: skip

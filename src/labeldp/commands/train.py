@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     AnyRecipe = Recipe | LinearRecipe | BoostingRecipe
 
 USUAL_HOLDOUT = 0.1
-_FOUND_BEFORE = "by its own account: it was finished before, and its accuracy is what its summary.json says"
+_FOUND_BEFORE = (
+    "by its own account: it was finished before, and its accuracy and other scores are what its summary.json says"
+)
 
 
 # fmt: off

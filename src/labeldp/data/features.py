@@ -338,8 +338,8 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
         return np.asarray(features.values[rows])
     if release.header["ids"] is not None and features.numbered:
         raise InputError(
-            "the features' ids are row numbers (`labeldp features --add-id`), and the release has ids of its own: equal numbers would not mean "
-            "the same row. Make features with the id column that the release names its rows by."
+            "the features' ids are row numbers (`labeldp features --add-id`), and the release has ids of its own: equal numbers would not "
+            "mean the same row. Make features with the id column that the release names its rows by."
         )
     if release.header["ids"] is None and not features.numbered:
         raise InputError(

@@ -338,7 +338,12 @@ class _Bag:
 
     def boost(self) -> bool:
         """One more round; False if no tree split."""
-        stuck = self.booster.update(fobj=self._objective)
+        try:
+            stuck = self.booster.update(fobj=self._objective)
+        except boosting.lightgbm().basic.LightGBMError as error:  # it has seen no label that it could quote
+            raise InputError(
+                f"LightGBM could not grow a tree from these rows: {error}. More rows in a leaf may help."
+            ) from None
         self.look()
         return not stuck
 

@@ -55,8 +55,8 @@ class Scorer:
         fitted = list(_fitted_inside(estimator))
         if not fitted:
             raise InputError(
-                f"nothing in this {type(estimator).__name__} says which rows it was trained on, so whether these can judge it cannot be seen. "
-                "If they can, release.estimate_accuracy, or labeldp.evaluation.estimate_metric, takes predictions."
+                f"nothing in this {type(estimator).__name__} says which rows it was trained on, so whether these can judge it cannot be "
+                "seen. If they can, release.estimate_accuracy, or labeldp.evaluation.estimate_metric, takes predictions."
             )
         for one in fitted:
             if one.fitted_on_ != self.release.checksum:

@@ -54,7 +54,7 @@ def train(
 
     def note_start() -> None:
         run.note_start(job.release.paths, dated=job.timed)
-        _note_trained(run, job.release, split.train)
+        _note_trained(run, job.release, np.union1d(split.train, split.select))  # rows that chose do not report either
 
     with run.locked() if world.first else nullcontext():
         learned = _way(job.by_steps).learn(job, run, split, Watch(begin, note_start, progress, on_step), world)

@@ -31,7 +31,8 @@ def compare(options: CompareOptions, found: Compared) -> None:
     typer.echo(
         f"{summary.dataset}, {at}: {summary.rows_trained:,} rows, judged by the true labels of {summary.rows_tested:,} others"
     )
-    print_facts([(f"{fit.model}, {fit.reading}", _scores(fit)) for fit in summary.fits])
+    given = [] if found.given is None else [("given", found.given)]
+    print_facts([*((f"{fit.model}, {fit.reading}", _scores(fit)) for fit in summary.fits), *given])
 
 
 def _scores(fit: StatedFit) -> str:
