@@ -185,8 +185,8 @@ def tables(names: list[str], epsilons: list[float], seeds: range, models: list[s
             cell = {
                 "data": name,
                 "epsilon": None if np.isinf(epsilon) else epsilon,
-                "n": seeds,
-                "seeds": list(range(seeds)),
+                "n": len(seeds),
+                "seeds": list(seeds),
             }
             cells.append(
                 {**cell, "models": {model: {**averages(found), "each": found} for model, found in each.items()}}
