@@ -22,7 +22,7 @@ from labeldp.data.public import PublicTable, load_table
 from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.estimators import boosting
-from labeldp.estimators.boosted import BoostingRecipe, fit_boosted
+from labeldp.estimators.boosted import MANY, BoostingRecipe, fit_boosted
 from labeldp.estimators.linear import LinearRecipe, fit_linear_path
 from labeldp.evaluation.metrics import MetricEstimate, estimate_metrics
 from labeldp.files.run import RunFolder
@@ -268,8 +268,9 @@ class _Model:
         x, y = self.table.coded, observed.astype(np.float32)
         order = np.random.default_rng(self.seed).permutation(len(x))
         held_out, learned = np.split(order, [round(HELD_OUT * len(x)) if self.name == STOPPED else 0])
-        codes = list(self.table.categorical) or "auto"
-        data = lightgbm.Dataset(x[learned], y[learned], categorical_feature=codes, params=options)
+        # Codes go by how common they are: of many, as a number, as ours are taken.
+        few = [column for column in self.table.categorical if np.nanmax(x[:, column]) < MANY]
+        data = lightgbm.Dataset(x[learned], y[learned], categorical_feature=few or "auto", params=options)
         watched: dict[str, Any] = {}
         if len(held_out):
             watched = {"valid_sets": [data.create_valid(x[held_out], y[held_out])]}
