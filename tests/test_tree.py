@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 # From the ground up: a package imports from itself and from those named before it, nothing else.
 LAYERS = (
     "renamed", "errors", "entropy", "private", "wording", "provenance", "requirements", "files", "accounting", "mechanisms",
-    "denoise", "evaluation", "release", "data", "audit", "machine",
+    "denoise", "evaluation", "release", "statistics", "data", "audit", "machine",
     # torch begins here
     "models", "training", "features", "estimators", "runs", "experiments", "selection", "pate",
     # above

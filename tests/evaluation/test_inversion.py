@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.evaluation.inversion import NOTHING, Moments, Ratio, Z, mean_limits, mean_ratio, student
+from labeldp.evaluation.inversion import NOTHING, CentralMoments, Ratio, Z, mean_limits, mean_ratio, student
 
 
 def ratio(x, y, **more):
-    return Ratio(float(x.mean()), float(y.mean()), len(x), Moments.of(x - x.mean(), y - y.mean()), NOTHING, **more)
+    return Ratio(
+        float(x.mean()), float(y.mean()), len(x), CentralMoments.of(x - x.mean(), y - y.mean()), NOTHING, **more
+    )
 
 
 def test_fieller_in_closed_form():
@@ -18,7 +20,11 @@ def test_fieller_in_closed_form():
     x, y = rng.normal(0.5, 1, 400), rng.normal(1.0, 1, 400)
     found = ratio(x, y)
     plain = Ratio(
-        found.top, found.bottom, 400, Moments(found.shown.xx, found.shown.xy, found.shown.yy, 0, 0, 0, 0), NOTHING
+        found.top,
+        found.bottom,
+        400,
+        CentralMoments(found.shown.xx, found.shown.xy, found.shown.yy, 0, 0, 0, 0),
+        NOTHING,
     )
     k, m = Z**2 / 400, plain.shown
     roots = np.roots([plain.bottom**2 - k * m.yy, -2 * (plain.top * plain.bottom - k * m.xy), plain.top**2 - k * m.xx])
@@ -33,14 +39,14 @@ def test_nothing_can_be_told():
 
 
 def test_a_ratio_beyond_the_range_has_limits_all_the_same():
-    found = Ratio(1.2, 1.0, 10_000, Moments(0.01, 0, 0, 0, 0, 0, 0), NOTHING)
+    found = Ratio(1.2, 1.0, 10_000, CentralMoments(0.01, 0, 0, 0, 0, 0, 0), NOTHING)
     low, high = found.limits()
     assert high == 1.0
     assert low == pytest.approx(1 - Z * 0.1 / 100, abs=1e-6)
 
 
 def test_noise_is_a_floor():
-    shown, noise = Moments(1.0, 0, 0, 2.0, 0, 0, 0), Moments(4.0, 0, 0, 0, 0, 0, 0)
+    shown, noise = CentralMoments(1.0, 0, 0, 2.0, 0, 0, 0), CentralMoments(4.0, 0, 0, 0, 0, 0, 0)
     assert Ratio(0.5, 1.0, 100, shown, noise).variance(0.3) == 4.0
     assert Ratio(0.5, 1.0, 100, shown, NOTHING, spare=(1.0, 0.0, 0.0)).variance(0.5) == 1.25
 

@@ -34,7 +34,7 @@ _BETWEEN, _ROUNDS = 33, 5  # a limit is found to 1/512/32⁵
 
 
 @dataclass(frozen=True)
-class Moments:
+class CentralMoments:
     """Central moments of x − a·y, second and third, as polynomials in a."""
 
     xx: float
@@ -46,7 +46,7 @@ class Moments:
     yyy: float
 
     @classmethod
-    def of(cls, x: Floats, y: Floats, second: float = 1.0, third: float = 1.0) -> Moments:
+    def of(cls, x: Floats, y: Floats, second: float = 1.0, third: float = 1.0) -> CentralMoments:
         """Mean products, the second ones and the third ones times a factor each."""
         xx, yy = x * x, y * y
         n = len(x)
@@ -63,12 +63,12 @@ class Moments:
         """The third moment."""
         return np.asarray(self.xxx - 3 * a * self.xxy + 3 * a * a * self.xyy - a**3 * self.yyy)
 
-    def and_a_share(self, weight: float) -> Moments:
+    def and_a_share(self, weight: float) -> CentralMoments:
         """With `weight`·a(1 − a) added to the variance."""
         return replace(self, xy=self.xy - weight / 2, yy=self.yy - weight)
 
 
-NOTHING = Moments(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+NOTHING = CentralMoments(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Ratio:
     top: float
     bottom: float
     rows: int
-    shown: Moments  # by the rows at hand
-    noise: Moments  # by the mechanism alone
+    shown: CentralMoments  # by the rows at hand
+    noise: CentralMoments  # by the mechanism alone
     bend: tuple[float, float, float] = (0.0, 0.0, 0.0)  # E[h_i·h_j·k_ij], a polynomial in a
     fourth: float = 0.0  # variance of the squares of a row's part, at the value
     spare: tuple[float, float, float] = (0.0, 0.0, 0.0)  # times a(1 − a), a², a³: a variance that neither of them shows
@@ -162,11 +162,11 @@ def fourth(x: Floats, y: Floats, a: float | None) -> float:
     return float(squares.var())
 
 
-def mean_ratio(values: Floats, noise: Moments = NOTHING, spare: float = 0.0) -> Ratio:
+def mean_ratio(values: Floats, noise: CentralMoments = NOTHING, spare: float = 0.0) -> Ratio:
     """A plain mean: the ratio whose denominator is 1. Here `spare` is a variance as it is."""
     n, mean = len(values), float(values.mean())
     centred, zeros = values - mean, np.zeros(len(values))
-    shown = Moments.of(centred, zeros, second=n / (n - 1))
+    shown = CentralMoments.of(centred, zeros, second=n / (n - 1))
     if noise.xx > shown.xx:
         shown = noise
     return Ratio(mean, 1.0, n, replace(shown, xx=shown.xx + spare), NOTHING, fourth=float((centred**2).var()))

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from labeldp.errors import InputError
 from labeldp.evaluation.indicators import Indicators
-from labeldp.evaluation.inversion import NOTHING, PSEUDO, Moments, Ratio, mean_ratio
+from labeldp.evaluation.inversion import NOTHING, PSEUDO, CentralMoments, Ratio, mean_ratio
 from labeldp.mechanisms import Mechanism
 
 Floats = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ def proper_ratio(name: str, indicators: Indicators, probabilities: npt.NDArray[n
     noise = NOTHING
     if classes == 2:
         v, skew = indicators.noise(float(count[1]) / rows)
-        noise = Moments(second * v / rows, 0.0, 0.0, third * skew / rows, 0.0, 0.0, 0.0)
+        noise = CentralMoments(second * v / rows, 0.0, 0.0, third * skew / rows, 0.0, 0.0, 0.0)
     # A class of which no row was seen can have a few all the same: so many are assumed, each with a mean row's cost.
     mean = float(found.mean())
     unseen = np.maximum(PSEUDO - np.maximum(count, 0), 0) / rows

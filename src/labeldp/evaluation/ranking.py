@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from labeldp.evaluation.inversion import NOTHING, PSEUDO, Moments, Ratio, fourth
+from labeldp.evaluation.inversion import NOTHING, PSEUDO, CentralMoments, Ratio, fourth
 
 Floats = npt.NDArray[np.float64]
 _FAR = 3.29  # standard errors
@@ -87,8 +87,8 @@ def auc_ranking(ranked: Ranked, indicators: Floats, noise: Noise) -> Ranking:
     top, bottom, centred = float(x.mean()) / 2, float(y.mean()) / 2, (x - x.mean(), y - y.mean())
     ratio = Ratio(
         top, bottom, n,
-        shown=Moments.of(*centred),
-        noise=Moments.of(lower - higher, negative - positive, *noise),
+        shown=CentralMoments.of(*centred),
+        noise=CentralMoments.of(lower - higher, negative - positive, *noise),
         fourth=fourth(*centred, top / bottom if bottom > 0 else None),
         spare=(spare, 0.0, 0.0),
     )  # fmt: skip
@@ -128,9 +128,9 @@ def precision_ranking(ranked: Ranked, indicators: Floats, noise: Noise) -> Ranki
     top, bottom = float(x.mean()), float(w.mean())
     ratio = Ratio(
         top, bottom, n,
-        shown=Moments.of(*centred),
+        shown=CentralMoments.of(*centred),
         # A low average precision shows a low variance: so it is never below that of a share a of the class, at the a that is tested.
-        noise=Moments.of(precision + q, np.ones(n), *noise).and_a_share(share),
+        noise=CentralMoments.of(precision + q, np.ones(n), *noise).and_a_share(share),
         bend=_bend(ranked, w, others, precision, *centred),
         fourth=fourth(*centred, top / bottom if bottom > 0 else None),
         spare=(spare, 0.0, 0.0),
@@ -170,7 +170,7 @@ def recall_ratio(called: npt.NDArray[np.bool_], indicators: Floats, noise: Noise
     """
     n, f, share = len(indicators), float(called.mean()), float(indicators.mean())
     positive = max(share, 1 / n)
-    known = Moments(xx=noise[0] * f, xy=noise[0] * f, yy=noise[0], xxx=0.0, xxy=0.0, xyy=0.0, yyy=0.0)
+    known = CentralMoments(xx=noise[0] * f, xy=noise[0] * f, yy=noise[0], xxx=0.0, xxy=0.0, xyy=0.0, yyy=0.0)
     more = positive**2 / f if drawn and f > 0 else 0.0
     spare = (positive, -(1 + f) * more, 2 * more)
     return Ratio(float(indicators[called].sum()) / n, share, n, known, NOTHING, spare=spare)
