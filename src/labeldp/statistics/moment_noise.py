@@ -26,7 +26,7 @@ from labeldp.statistics.exact_normal import ExactNormal, slack
 
 MAX_RADIUS = (1 << 15) - 1
 MAX_DIMENSIONS = 1 << 14
-_CHUNK = 1 << 22  # numbers of X at a time
+_CHUNK = 1 << 20  # numbers of X at a time
 
 
 def _whole(value: object, name: str, low: int, high: int) -> int:
@@ -140,13 +140,13 @@ def _sensitivity_squared(radius: int, num_classes: int) -> int:
 
 def check_lengths(features: npt.NDArray[np.integer[Any]], radius: int) -> None:
     """Σ_j q_ij² ≤ R² for every row, in whole numbers; the proof needs nothing else of the features."""
-    if features.ndim != 2 or features.dtype.kind not in "iu":
+    if features.ndim != 2 or features.dtype.kind not in "iu" or features.shape[1] > MAX_DIMENSIONS:
         raise InputError("features for moments are a table of whole numbers.")
     step = max(1, _CHUNK // max(1, features.shape[1]))
     for start in range(0, len(features), step):
-        part = features[start : start + step].astype(np.int64)
-        # A number beyond 2^20 is too long by itself, and squares of the others do not overflow.
-        if (np.abs(part) > 1 << 20).any() or (np.einsum("ij,ij->i", part, part) > radius * radius).any():
+        # Exact in floats: a number beyond 2^15 is too long by itself, and the squares of others add up to less than 2^53.
+        part = features[start : start + step].astype(np.float64)
+        if part.max() > radius or part.min() < -radius or (np.einsum("ij,ij->i", part, part) > radius * radius).any():
             raise InputError(f"rows {start} to {start + len(part) - 1}: a row of features is longer than {radius}.")
 
 

@@ -26,7 +26,7 @@ Quantised = npt.NDArray[np.int16]
 RADIUS = MAX_RADIUS
 ENOUGH = 100_000  # rows that tell a covariance; more are taken from evenly
 _SOME = 20_000  # rows that tell a quantile
-_CHUNK = 1 << 22  # numbers at a time
+_CHUNK = 1 << 20  # numbers at a time
 KNOTS = 8  # of a column of many values
 MOST_CURVED = 32  # columns of many values; more are an image or an embedding, and stay as they are
 _LEAST = 1e-7  # of the largest eigenvalue: what is below has no direction of its own
@@ -88,18 +88,20 @@ class Curves:
 
     def __call__(self, x: npt.NDArray[Any]) -> Floats:
         """(n, width); what is missing is NaN in all of its columns."""
+        if not any(len(one) for one in self.knots):
+            values = x * self.scale
+            return np.clip(values, -_FAR, _FAR, out=values)
         found = np.empty((len(x), self.width))
-        at = 0
-        for column, knots, scale in zip(x.T, self.knots, self.scale, strict=True):
+        starts = np.cumsum([0, *(max(1, len(one)) for one in self.knots)])
+        plain = np.array([not len(one) for one in self.knots])
+        found[:, starts[:-1][plain]] = np.clip(x[:, plain] * self.scale[plain], -_FAR, _FAR)
+        for at, column, knots in zip(starts[:-1], x.T, self.knots, strict=True):
             if not len(knots):
-                found[:, at] = np.clip(column * scale, -_FAR, _FAR)
-                at += 1
                 continue
             place = np.interp(column, knots, np.arange(len(knots)))
             for k in range(len(knots)):
                 found[:, at + k] = np.clip(1 - np.abs(place - k), 0, 1)
             found[np.isnan(column), at : at + len(knots)] = np.nan
-            at += len(knots)
         return found
 
 
@@ -224,13 +226,22 @@ class Preprocessing:
             if given.dtype.kind == "f" and np.isinf(given).any():
                 raise InputError("features for moments must be finite, or NaN where missing.")
             z = np.empty((len(given), self.dimensions))
-            z[:, :-1] = np.nan_to_num(self.curves(given) - self.mean) @ self.axes
+            z[:, :-1] = self._centred(given) @ self.axes
             z[:, -1] = self.constant
             length = np.sqrt(np.einsum("ij,ij->i", z, z))
             # A hair inside, so that no rounding of floats carries a row outside.
             z *= (per_unit * np.minimum(1.0, self.limit * (1 - 1e-9) / np.maximum(length, 1e-300)))[:, None]
             found[part] = np.trunc(z)
         return found
+
+    def _centred(self, x: npt.NDArray[Any]) -> Floats:
+        """What is missing is as if average."""
+        values = self.curves(x)
+        values -= self.mean
+        missing = np.isnan(values)
+        if missing.any():
+            values[missing] = 0.0
+        return values
 
     # ── as a file ──
 
