@@ -152,7 +152,8 @@ def _dp_sgd(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilitie
         for step in range(_STEPS):
             for some, labels in loader:
                 optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(model(some), labels).backward()
+                loss: Any = torch.nn.functional.cross_entropy(model(some), labels)
+                loss.backward()
                 optimizer.step()
             if step >= _STEPS // 2:  # the second half's mean
                 for total, now in zip(average, model.parameters(), strict=True):
