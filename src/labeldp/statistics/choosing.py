@@ -1,7 +1,8 @@
 """Which preprocessing, by a public rule: from n, the number of classes, μ and the spectrum of the features. No label is asked.
 
 Say the logit is Σ_j β_j u_j, u_j the features along their principal axes in units of their deviation, β_j independent N(0, τ_j²) with
-τ_j² = g·λ_j^a/Σλ^a: more signal along axes of more variance. Scaled by s_j = λ_j^((1−p)/2) and clipped at length R, the moments tell of β_j the information
+τ_j² = g·λ_j^a/Σλ^a: more signal along axes of more variance.
+Scaled by s_j = λ_j^((1−p)/2) and clipped at length R, the moments tell of β_j the information
 
     I_j = N²/(N + σ²/s_j²),   N = n·v·k,   σ² = m·R²/μ²,   v = (1/C)(1 − 1/C),   k the share of the squared length that clipping leaves,
 

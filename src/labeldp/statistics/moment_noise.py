@@ -1,8 +1,8 @@
 """Noise on moments T = XᵀY: Gaussian, drawn once, on whole numbers of grid steps.
 
 Rows of X are whole numbers with Σ_j q_ij² ≤ R², checked as such. One label that is replaced moves, of two classes, the one column that is
-kept by at most R in ℓ2; of more, two columns by R each: √2·R. Rounding a continuous Gaussian to whole numbers is post-processing, because T is
-whole: μ = R/σ, or √2·R/σ, and the sampler's error is the slack.
+kept by at most R in ℓ2; of more, two columns by R each: √2·R. Rounding a continuous Gaussian to whole numbers is post-processing, because
+T is whole: μ = R/σ, or √2·R/σ, and the sampler's error is the slack.
 """
 
 from __future__ import annotations

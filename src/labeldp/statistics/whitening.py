@@ -3,8 +3,8 @@
     e = columns as they are, or 0 … 1 hats over quantiles      z = (e − mean)·U·λ^(−p/2), the leading d      q = (z, w) clipped to length R
 
 U and λ are the principal axes of the columns, w a constant (the intercept). R is 2^15 − 1 grid steps, and rounding is toward zero: a row
-becomes shorter, by less than √d steps. Whoever computes on another machine may get other last bits, and once in a while another step: privacy
-is for whatever whole numbers the owner computed and checked, and a fit does not notice a step.
+becomes shorter, by less than √d steps. Whoever computes on another machine may get other last bits, and once in a while another step:
+privacy is for whatever whole numbers the owner computed and checked, and a fit does not notice a step.
 """
 
 from __future__ import annotations
