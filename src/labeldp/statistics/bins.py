@@ -57,11 +57,15 @@ class ScoreLayout:
     num_rows: int
     label: Integers  # the class whose rows are counted
     bin: Integers  # 0, 1, … from low to high scores of that class
-    predicted: npt.NDArray[np.bool_]  # whether this class is called, by the largest probability (of equal ones, the first)
+    predicted: npt.NDArray[
+        np.bool_
+    ]  # whether this class is called, by the largest probability (of equal ones, the first)
     low: Floats  # the least and the largest score of the bin
     high: Floats
     rows: Integers  # how many rows the cell holds
     mean: Floats  # their mean probability of the class
+    purity: Floats  # the mean of Σ_c p_c², which the Brier score of more than two classes needs
+    purity_square: Floats  # and the mean of its square
 
     @classmethod
     def of(cls, probabilities: npt.ArrayLike, *, noise: CountNoise, bins: int | None = None) -> ScoreLayout:
@@ -73,11 +77,12 @@ class ScoreLayout:
         ):
             raise InputError(f"bins are a whole number from 1 to {MOST_BINS:,}; got {bins!r}.")
         called = _called(p)
+        purity = _purity(p)
         made: list[dict[str, npt.NDArray[Any]]] = []
         for c in [1] if classes == 2 else range(classes):
             scores = p[:, c].astype(np.float64)
             count = bins or number_of_bins(rows, float(scores.mean()), noise.variance)
-            made.append(_cells_of_class(c, scores, called == c, count, at_half=classes == 2))
+            made.append(_cells_of_class(c, scores, called == c, purity, count, at_half=classes == 2))
         return cls.from_columns(classes, rows, {name: np.concatenate([one[name] for one in made]) for name in made[0]})
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
@@ -117,7 +122,9 @@ class ScoreLayout:
         label, number, called, rows = self.label, self.bin, self.predicted.astype(np.int64), self.rows
         counted = [1] if self.num_classes == 2 else list(range(self.num_classes))
         if list(np.unique(label)) != counted:
-            raise InputError("the cells of a score are of class 1 if there are two classes, and of every class if more.")
+            raise InputError(
+                "the cells of a score are of class 1 if there are two classes, and of every class if more."
+            )
         new_class = np.concatenate(([True], np.diff(label) != 0))
         new_bin = new_class | np.concatenate(([True], np.diff(number) != 0))
         steps = np.where(new_class, number, np.diff(number, prepend=0))
@@ -128,11 +135,15 @@ class ScoreLayout:
             or (np.diff(called)[~new_bin[1:]] != 1).any()
         ):
             raise InputError("the cells of a score are in the order of class, bin (0, 1, …) and whether it is called.")
-        numbers = np.concatenate((self.low, self.high, self.mean))
-        if not np.isfinite(numbers).all() or numbers.min() < 0 or numbers.max() > 1 + _SUM_TOLERANCE:
+        numbers = np.concatenate((self.low, self.high, self.mean, self.purity, self.purity_square))
+        if not np.isfinite(numbers).all() or numbers.min() < 0 or numbers.max() > (1 + _SUM_TOLERANCE) ** 4:
             raise InputError("scores of cells are probabilities, from 0 to 1.")
-        if (self.low > self.high).any() or (np.abs(np.clip(self.mean, self.low, self.high) - self.mean) > _ROUNDING).any():
+        if (self.low > self.high).any() or (
+            np.abs(np.clip(self.mean, self.low, self.high) - self.mean) > _ROUNDING
+        ).any():
             raise InputError("the mean score of a cell lies within its bin.")
+        if (self.purity_square < self.purity**2 * (1 - _ROUNDING)).any():
+            raise InputError("the mean of a square is no smaller than the square of the mean.")
         before, after = np.flatnonzero(~new_class) - 1, np.flatnonzero(~new_class)
         same = ~new_bin[after]
         if (self.high[before][~same] >= self.low[after][~same]).any():
@@ -217,8 +228,15 @@ def _called(p: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.intp]:
     return np.asarray(p.argmax(axis=1))
 
 
+def _purity(p: npt.NDArray[np.floating[Any]]) -> Floats:
+    found, step = np.empty(len(p)), max(1, _CHUNK // p.shape[1])
+    for start in range(0, len(p), step):
+        found[start : start + step] = (p[start : start + step].astype(np.float64) ** 2).sum(axis=1)
+    return found
+
+
 def _cells_of_class(
-    c: int, scores: Floats, called: npt.NDArray[np.bool_], count: int, *, at_half: bool
+    c: int, scores: Floats, called: npt.NDArray[np.bool_], purity: Floats, count: int, *, at_half: bool
 ) -> dict[str, npt.NDArray[Any]]:
     """Quantile bins, each ending where rows of one score end; and 0.5 a boundary, of which ½ itself is below."""
     s, n = np.sort(scores), len(scores)
@@ -231,8 +249,11 @@ def _cells_of_class(
     low = s[np.concatenate(([0], np.searchsorted(s, high[:-1], side="right")))]
     key = 2 * np.searchsorted(high[:-1], scores, side="left") + called
     rows = np.bincount(key, minlength=2 * len(high))
-    sums = np.bincount(key, weights=scores, minlength=2 * len(high))
     held = np.flatnonzero(rows)
+
+    def mean(values: Floats) -> Floats:
+        return np.asarray(np.bincount(key, weights=values, minlength=2 * len(high))[held] / rows[held])
+
     number = held // 2
     return {
         "label": np.full(len(held), c, dtype=np.int64),
@@ -241,5 +262,7 @@ def _cells_of_class(
         "low": low[number],
         "high": high[number],
         "rows": rows[held].astype(np.int64),
-        "mean": np.clip(sums[held] / rows[held], low[number], high[number]),
+        "mean": np.clip(mean(scores), low[number], high[number]),
+        "purity": (pure := mean(purity)),
+        "purity_square": np.maximum(mean(purity**2), pure**2),
     }
