@@ -3,9 +3,9 @@
 Every number is made of the counts as they came, products debiased by the noise's known variance; none of counts that were made possible.
 Limits hold the value in the population that the rows are drawn from: they carry the noise, the sampling of rows and what binning hides.
 Shares (accuracy, precision, how common a class is, a calibration bin) have exact ones, see `shares`; ratios those of an inverted test, see
-`positives`. Log loss and Brier score are of the *binned* probabilities: a row's probability of a class counts as the mean of its cell's (and
-as 10⁻⁷ if it is smaller). They are linear in the counts. Of more than two classes the sum of all counts is known, n: each count's
-weight is lowered by the mean weight, and the noise is less.
+`positives`. Log loss and Brier score are of the *binned* probabilities: a row's probability of a class counts as the mean of its cell's
+(and as 10⁻⁷ if it is smaller). They are linear in the counts. Of more than two classes the sum of all counts is known, n: each
+count's weight is lowered by the mean weight, and the noise is less.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class ScoreCounts:
         low, rows = self.layout.low[mine][first], np.add.reduceat(self.layout.rows[mine], first)
         if threshold is None and name == "lift":
             left = np.cumsum(rows[::-1])[::-1] / self.rows
-            return int(np.argmin(np.abs(left - TOP_SHARE)))
+            return int(np.argmin(np.abs(np.log(left / TOP_SHARE))))
         if threshold is None:
             return None
         if self.num_classes == 2 and c == 0:
@@ -277,7 +277,7 @@ class ScoreCounts:
         if self.num_classes == 2 and c == 0:
             if first is not None:  # the share of rows that scores highest for class 0 scores lowest for class 1
                 lowest = np.cumsum(self.layout.rows) / self.rows
-                return np.asarray(np.arange(len(lowest)) <= int(np.argmin(np.abs(lowest - TOP_SHARE))))
+                return np.asarray(np.arange(len(lowest)) <= int(np.argmin(np.abs(np.log(lowest / TOP_SHARE)))))
             return np.asarray(~self.layout.predicted)
         mine = self.layout.label == c
         if first is None:

@@ -20,7 +20,6 @@ to the quantile, γ(z³ − 3z)/24.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
