@@ -39,7 +39,7 @@ from labeldp.statistics.noise import GeometricNoise
 
 LEAST, DOUBTFUL, FEW = 0.93, 0.94, 5
 NAMES = ("accuracy", "roc_auc", "average_precision", "log_loss", "brier", "precision", "recall", "lift", "class_share")
-POOL = {2: 400_000, 10: 60_000, 100: 20_000}
+POOL = {2: 100_000, 10: 20_000, 100: 10_000}
 PLAIN = 12  # draws that are also judged by true labels
 
 Floats = npt.NDArray[np.float64]
@@ -122,7 +122,8 @@ def drawn(noise: GeometricNoise, count: int, rng: np.random.Generator) -> Floats
 
 def measure(cell: Cell, names: tuple[str, ...], replicates: int, seed: int) -> dict[str, dict[str, Any]]:
     population = cell.population
-    rng = np.random.default_rng([seed, cell.rows, round(1000 * cell.epsilon), round(1e6 * population.share), round(1e6 * population.auc), population.classes])  # fmt: skip
+    about = round(1000 * cell.epsilon), round(1e6 * population.share), round(1e6 * population.auc), population.classes
+    rng = np.random.default_rng([seed, cell.rows, *about])
     y, p, true = pool(population)
     noise = GeometricNoise.calibrated(epsilon=cell.epsilon, moved=1 if population.classes == 2 else 2)
     held: dict[str, list[bool]] = {name: [] for name in names}
@@ -138,7 +139,7 @@ def measure(cell: Cell, names: tuple[str, ...], replicates: int, seed: int) -> d
         truth = true | (binned_truth(layout, population) if {"log_loss", "brier", "lift"} & set(names) else {})
         for name in names:
             first = 1 if population.classes == 2 else 0
-            one = counts.class_shares()[first] if name == "class_share" else counts.metric(name)
+            one = counts.class_share(first) if name == "class_share" else counts.metric(name)
             low, high = one.interval_95
             held[name].append(not math.isfinite(truth[name]) or low <= truth[name] <= high)
             told[name].append(one.value is not None)
@@ -226,17 +227,18 @@ def against_rows(rows: int = 5000, replicates: int = 400) -> list[dict[str, Any]
                     w = (seen - (1 - kept)) / (2 * kept - 1)
                     if name == "accuracy":
                         right = w * (scores.argmax(axis=1) == 1) + (1 - w) * (scores.argmax(axis=1) == 0)
-                        pair = score._right()[0] / rows, float(right.mean())
+                        pair = score.right()[0] / rows, float(right.mean())
                     else:
                         ratio, other = (
-                            score._positives(1).auc(),
+                            score.positives(1).auc(),
                             auc_ranking(Ranked.by(scores[:, 1]), w, (0.0, 0.0)).ratio,
                         )
                         pair = ratio.top / ratio.bottom, other.top / other.bottom
                     for where, value in zip(("table", "rows"), pair, strict=True):
                         made[where][fixed].append(value)
             found.append({
-                "metric": name, "epsilon": epsilon, "rows": rows, "replicates": replicates, "share": population.share, "auc": population.auc,
+                "metric": name, "epsilon": epsilon, "rows": rows, "replicates": replicates, "share": population.share,
+                "auc": population.auc,
                 "cells": len(layout),
                 # By the quartiles: an AUC whose denominator comes near 0 has no standard deviation.
                 **{f"{where}_{what}": spread(made[where][fixed]) for where in made for fixed, what in ((1, "noise"), (0, "total"))},

@@ -48,7 +48,7 @@ def number_of_bins(rows: int, share: float, variance: float) -> int:
     most = min(MOST_BINS, math.ceil(2 * math.sqrt(rows)))
     if variance <= 0:
         return max(2, most)
-    best = (rows * share * (1 - share) / (Z * math.sqrt(_KAPPA * variance))) ** (2 / 3)
+    best: float = (rows * share * (1 - share) / (Z * math.sqrt(_KAPPA * variance))) ** (2 / 3)
     return max(2, min(most, round(best)))
 
 
@@ -115,10 +115,8 @@ class ScoreLayout:
                 raise InputError(f"a score has from 1 to {MOST_CELLS:,} cells, and {name} has one entry for each.")
             if array.dtype.kind not in kinds.get(name, "f"):
                 raise InputError(f"the column {name} of a score cannot be {array.dtype}.")
-        typed = {
-            name: array.astype(
-                {"b": np.bool_, "f": np.float64}.get(kinds.get(name, "f"), np.int64)  # type: ignore[call-overload]
-            )
+        typed: dict[str, npt.NDArray[Any]] = {
+            name: array.astype({"iu": np.int64, "b": np.bool_}.get(kinds.get(name, "f"), np.float64))
             for name, array in arrays.items()
         }
         layout = cls(num_classes, num_rows, **typed)
@@ -252,11 +250,11 @@ def _cells_of_class(
     s, n, (count, halves) = np.sort(scores), len(scores), bins
     ends = np.concatenate((np.arange(1, count + 1), count - 0.5 ** np.arange(1, halves + 1)))
     last = np.rint(ends * n / count).astype(np.int64) - 1
-    high = s[last[last >= 0]]
+    last = last[last >= 0]
     half = int(np.searchsorted(s, 0.5, side="right"))
-    if at_half and 0 < half < n:
-        high = np.append(high, s[half - 1])
-    high = np.unique(high)
+    if at_half and 0 < half < n:  # in the place of a cut that is near, unless that ends the rows
+        last = np.append(last[(np.abs(last - half + 1) > n / (4 * count)) | (last > n * (1 - 0.5 / count))], half - 1)
+    high = np.unique(s[np.append(last, n - 1)])
     low = s[np.concatenate(([0], np.searchsorted(s, high[:-1], side="right")))]
     key = 2 * np.searchsorted(high[:-1], scores, side="left") + called
     rows = np.bincount(key, minlength=2 * len(high))

@@ -92,7 +92,7 @@ class ScoreCounts:
 
     def accuracy(self) -> MetricEstimate:
         """How often the most probable class is the true one."""
-        right, cells = self._right()
+        right, cells = self.right()
         return self._share("accuracy", right, self.rows, cells)
 
     def roc_auc(self, *, positive: int | None = None) -> MetricEstimate:
@@ -111,15 +111,18 @@ class ScoreCounts:
         """Of the binned probabilities: (p − y)² of two classes, Σ_c (p_c − y_c)² of more (of which only the true class's is binned)."""
         return self._loss("brier")
 
-    def class_shares(self) -> tuple[MetricEstimate, ...]:
-        """How common each class is."""
+    def class_share(self, number: int) -> MetricEstimate:
+        """How common a class is."""
+        check_class(number, self.num_classes)
         if self.num_classes == 2:
             total, cells = float(self.counts.sum()), len(self.counts)
-            found = (self.rows - total, cells), (total, cells)
-        else:
-            each = [self.counts[self.layout.of_class(c)] for c in range(self.num_classes)]
-            found = tuple((float(one.sum()), len(one)) for one in each)
-        return tuple(self._share("class_share", total, self.rows, cells) for total, cells in found)
+            return self._share("class_share", total if number == 1 else self.rows - total, self.rows, cells)
+        mine = self.counts[self.layout.of_class(number)]
+        return self._share("class_share", float(mine.sum()), self.rows, len(mine))
+
+    def class_shares(self) -> tuple[MetricEstimate, ...]:
+        """How common each class is."""
+        return tuple(self.class_share(c) for c in range(self.num_classes))
 
     def snapped(self, threshold: float | None, name: str = "recall", *, positive: int | None = None) -> float | None:
         """The edge of a bin that stands for a threshold: rows are called positive from this score on. None: by the largest probability."""
@@ -165,7 +168,7 @@ class ScoreCounts:
     def curves(self, *, positive: int | None = None) -> Curves:
         """ROC, precision and recall, lift and calibration of one class; thresholds are edges of bins."""
         c = self._one_class(positive)
-        positives = self._positives(c)
+        positives = self.positives(c)
         layout, mine = self.layout, self.layout.of_class(c)
         first = np.concatenate(([0], np.flatnonzero(np.diff(layout.bin[mine])) + 1))
         low, ends = layout.low[mine][first], np.cumsum(positives.rows[::-1])[::-1]
@@ -212,7 +215,7 @@ class ScoreCounts:
             found[mine] = possible(self.counts[mine], self.layout.rows[mine], self.variance)
         return found
 
-    def _right(self) -> tuple[float, int]:
+    def right(self) -> tuple[float, int]:
         """The noisy number of rows that are called right, and how many cells it is made of."""
         called = self.layout.predicted
         if self.num_classes == 2:
@@ -244,7 +247,7 @@ class ScoreCounts:
             raise InputError("this is of one class against the rest: say which one is `positive`.")
         return c
 
-    def _positives(self, c: int) -> BinnedPositives:
+    def positives(self, c: int) -> BinnedPositives:
         """Of one class, by bin. Of two classes class 0 is counted as what is left, by the bins of class 1 turned round."""
         turned = self.num_classes == 2 and c == 0
         mine = self.layout.of_class(1 if turned else c)
@@ -293,16 +296,16 @@ class ScoreCounts:
             return self._share(name, called.count, called.rows, called.cells)
         f = held / self.rows
         if name == "recall":
-            return _of_ratio(name, self._positives(c).recall(called))
+            return _of_ratio(name, self.positives(c).recall(called))
         if held == 0:
             return MetricEstimate(name, None, None, (0.0, math.inf), self.rows)
         most = f * largest_lift(f, self.rows)
-        return _of_ratio(name, self._positives(c).recall(called, drawn=True), f, most)
+        return _of_ratio(name, self.positives(c).recall(called, drawn=True), f, most)
 
     def _ranked(self, name: str, positive: int | None) -> MetricEstimate:
         positive = check_class(positive, self.num_classes)
         classes = range(self.num_classes) if positive is None else [positive]
-        ratios = [getattr(self._positives(c), "auc" if name == "roc_auc" else "precision")() for c in classes]
+        ratios = [getattr(self.positives(c), "auc" if name == "roc_auc" else "precision")() for c in classes]
         each = [_of_ratio(name, one) for one in ratios]
         return each[0] if positive is not None else self._macro(name, each, ratios)
 

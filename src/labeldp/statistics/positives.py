@@ -20,6 +20,7 @@ to the quantile, γ(z³ − 3z)/24.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -144,12 +145,7 @@ class BinnedPositives:
         bottom = (n * self.total - square) / pairs
         p, q = self.likely, rows - self.likely
         positives, negatives = float(p.sum()), float(q.sum())
-        lower, higher = np.cumsum(q) - q / 2, positives - np.cumsum(p) + p / 2
-        sampled = _Rows.of(
-            np.concatenate((lower, higher)) / (n - 1),
-            np.concatenate((np.full(len(p), negatives), np.full(len(p), positives))) / (n - 1),
-            p, q,
-        )  # fmt: skip
+        sampled = _Rows.of(*self.auc_parts(), p, q)
         second = n * self._square_variance() / pairs**2
         x, y = (below - positives) / (n - 1), np.full(len(p), (negatives - positives) / (n - 1))
         noise = _plus(self._noise(x, y), CentralMoments(second / 4, second / 2, second, 0.0, 0.0, 0.0, 0.0))
@@ -158,6 +154,20 @@ class BinnedPositives:
         value = min(1.0, max(0.0, top / bottom)) if bottom > 0 else 0.5
         hides = min(0.5, float(p @ q) / (2 * positives * negatives)) if positives * negatives > 0 else 0.5
         return self._ratio(top, bottom, sampled, noise, (spare, 0.0, 0.0), value, x - value * y, (hides, hides))
+
+    def auc_parts(self) -> tuple[Floats, Floats]:
+        """A row's part x − a·y in the AUC's ratio: those of positive rows by bin, then those of others."""
+        p, q, others = self.likely, self.rows - self.likely, self.num_rows - 1
+        lower, higher = np.cumsum(q) - q / 2, p.sum() - np.cumsum(p) + p / 2
+        y = np.concatenate((np.full(len(p), q.sum()), np.full(len(p), p.sum())))
+        return np.concatenate((lower, higher)) / others, y / others
+
+    def bottom_error(self) -> float:
+        """The standard error of P·N/n², of noise and of sampling."""
+        n, share = self.num_rows, self._share
+        return abs(1 - 2 * share) * math.sqrt((self.total_variance / n + share * (1 - share)) / n) + (
+            self.total_variance / n**2
+        )
 
     def precision(self) -> NoisyRatio:
         """Average precision, rows of one bin in random order."""

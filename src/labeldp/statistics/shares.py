@@ -2,9 +2,9 @@
 
 Of n rows of which each is counted with probability a, what is seen is R + Z: R binomial, Z the sum of the noise of k counts. Ruled out are
 the shares at which this would come out as large as it did, or as small, with a chance of at most α/2 (Clopper and Pearson's rule).
-Two-sided geometric noise of variance v has the characteristic function 1/(1 + 2v·sin²(ω/2)), so that of Z is its k-th power, and Z's law is one
-inverse Fourier transform. Where that would be too long (tiny ε), and for Gaussian noise, Z's tail is the normal one with Edgeworth's term
-for the excess kurtosis γ: Q(x) + φ(x)·γ(x³ − 3x)/24.
+Two-sided geometric noise of variance v has the characteristic function 1/(1 + 2v·sin²(ω/2)), so that of Z is its k-th power, and Z's law
+is one inverse Fourier transform. Where that would be too long (tiny ε), and for Gaussian noise, Z's tail is the normal one with
+Edgeworth's term for the excess kurtosis γ: Q(x) + φ(x)·γ(x³ − 3x)/24.
 """
 
 from __future__ import annotations
