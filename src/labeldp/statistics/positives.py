@@ -75,7 +75,7 @@ def possible(counts: Floats, rows: npt.NDArray[np.integer], variance: float | Fl
 def _harmonic(k: Floats) -> Floats:
     """1 + 1/2 + … + 1/k; 0 at 0."""
     x = np.maximum(k, 0.0) + 8.0  # the expansion is good to 10⁻¹² from 8 on
-    found = np.log(x) + _EULER + 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6)
+    found = np.log(x) + _EULER + 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6) + 1 / (240 * x**8)
     for step in range(8):
         found = found - 1 / (np.maximum(k, 0.0) + 1 + step)
     return np.asarray(np.where(k <= 0, 0.0, found))
