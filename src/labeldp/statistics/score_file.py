@@ -123,7 +123,7 @@ class ScorePlan(Statistic):
             raise InputError("its numbers do not fit each other")
         model = arrays.pop(_LAYOUT)
         del arrays[_COUNT]
-        if not np.isin(arrays.get(_FLAG), (0, 1)).all():
+        if not (_FLAG in arrays and np.isin(arrays[_FLAG], (0, 1)).all()):
             raise InputError(f"its column {_FLAG} is neither 0 nor 1")
         arrays[_FLAG] = arrays[_FLAG].astype(np.bool_)
         if not np.array_equal(np.unique(model), np.arange(len(names))) or (np.diff(model) < 0).any():

@@ -259,6 +259,10 @@ class StatisticFile:
         """(ε, δ) as JSON."""
         return certificate_of(self.statistic, self.insecure)
 
+    def to_json(self) -> dict[str, Any]:
+        """A summary."""
+        return self.about()
+
     def about(self) -> dict[str, Any]:
         """A summary of all but the numbers."""
         return {
