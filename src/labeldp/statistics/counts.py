@@ -247,6 +247,8 @@ class ScoreCounts:
         c = check_class(positive, self.num_classes)
         if c is None:
             raise InputError("this is of one class against the rest: say which one is `positive`.")
+        if self.num_classes == 2 and c == 0:
+            raise InputError("of two classes, scores and curves are those of class 1.")
         return c
 
     def positives(self, c: int) -> BinnedPositives:
@@ -274,8 +276,9 @@ class ScoreCounts:
             return None
         if self.num_classes == 2 and c == 0:
             raise InputError("of two classes, a threshold is one of class 1.")
-        edges = np.append(low, np.inf if threshold > self.layout.high[mine][-1] else low[-1])
-        return int(np.argmin(np.abs(edges - threshold))) if threshold <= self.layout.high[mine][-1] else len(low)
+        if threshold > self.layout.high[mine][-1]:
+            return len(low)
+        return int(np.argmin(np.abs(low - threshold)))
 
     def _mask(self, c: int, first: int | None) -> Mask:
         """The cells that are called class c, of those that are counted for it."""
