@@ -35,6 +35,7 @@ from labeldp.evaluation.ranking import Ranked, auc_ranking, average_precision
 from labeldp.mechanisms import NoPrivacy, RandomizedResponse
 from labeldp.statistics.bins import ScoreLayout
 from labeldp.statistics.counts import ScoreCounts
+from labeldp.statistics.differences import DIFFERENCES, difference
 from labeldp.statistics.noise import GeometricNoise
 
 LEAST, DOUBTFUL, FEW = 0.93, 0.94, 5
@@ -80,10 +81,9 @@ def pool(population: Population) -> tuple[npt.NDArray[np.int64], Floats, dict[st
     return y, p, true
 
 
-def binned_truth(layout: ScoreLayout, population: Population) -> dict[str, float]:
+def binned_truth(layout: ScoreLayout, y: npt.NDArray[np.int64], p: Floats) -> dict[str, float]:
     """Log loss and Brier score of the pool in these bins, and its lift from the bin's edge on."""
-    y, p, _ = pool(population)
-    n, classes = len(y), population.classes
+    n, classes = p.shape
     mean = np.empty((n, classes))
     called, made = p.argmax(axis=1), {}
     for c, high, place in layout._places:
@@ -136,7 +136,7 @@ def measure(cell: Cell, names: tuple[str, ...], replicates: int, seed: int) -> d
         layout = ScoreLayout.of(p[rows], noise=noise)
         cells = len(layout)
         counts = ScoreCounts(layout, counted(layout, y[rows], p[rows]) + drawn(noise, len(layout), rng), noise.variance)
-        truth = true | (binned_truth(layout, population) if {"log_loss", "brier", "lift"} & set(names) else {})
+        truth = true | (binned_truth(layout, y, p) if {"log_loss", "brier", "lift"} & set(names) else {})
         for name in names:
             first = 1 if population.classes == 2 else 0
             one = counts.class_share(first) if name == "class_share" else counts.metric(name)
@@ -246,6 +246,58 @@ def against_rows(rows: int = 5000, replicates: int = 400) -> list[dict[str, Any]
     return found
 
 
+def differences(replicates: int = 250) -> list[dict[str, Any]]:
+    """How often limits of the difference between two models on the same rows hold: the second one's logits have noise of their own."""
+    found = []
+    for classes, share, rows, epsilon in (
+        *((2, share, rows, epsilon) for share in (0.1, 0.5) for rows in (500, 5000) for epsilon in (0.2, 1.0)),
+        (10, 0.1, 2000, 2.0),
+    ):  # fmt: skip
+        y, p, _ = pool(Population(classes, share, 0.8))
+        rng = np.random.default_rng([classes, rows, round(100 * epsilon), round(100 * share)])
+        logits = np.log(p) + 0.5 * np.random.default_rng(1).standard_normal(p.shape)
+        q = np.exp(logits - logits.max(axis=1, keepdims=True))
+        q /= q.sum(axis=1, keepdims=True)
+        columns = [1] if classes == 2 else range(classes)
+        aucs = [
+            np.mean([auc_ranking(Ranked.by(m[:, c]), (y == c) + 0.0, (0.0, 0.0)).ratio.value for c in columns])
+            for m in (p, q)
+        ]
+        true = {
+            "accuracy": (p.argmax(axis=1) == y).mean() - (q.argmax(axis=1) == y).mean(),
+            "roc_auc": aucs[0] - aucs[1],
+        }
+        noise = GeometricNoise.calibrated(epsilon=epsilon, moved=1 if classes == 2 else 2)
+        held: dict[str, list[bool]] = {name: [] for name in DIFFERENCES}
+        ratio: dict[str, list[float]] = {name: [] for name in DIFFERENCES}
+        untold = 0
+        for _ in range(replicates if classes == 2 else replicates // 3):
+            picked = rng.integers(len(y), size=rows)
+            made, truth = [], dict(true)
+            for sign, m in ((1, p), (-1, q)):
+                layout = ScoreLayout.of(m[picked], noise=noise)
+                counts = counted(layout, y[picked], m[picked]) + drawn(noise, len(layout), rng)
+                made.append(ScoreCounts(layout, counts, noise.variance))
+                for name, value in binned_truth(layout, y, m).items():
+                    truth[name] = truth.get(name, 0.0) + sign * value
+            for name in DIFFERENCES:
+                one = difference(name, *made, p[picked], q[picked])
+                low, high = one.interval_95
+                held[name].append(bool(low <= truth[name] <= high))
+                untold += one.value is None
+                alone = [score.metric(name).interval_95 for score in made]
+                ratio[name].append((high - low) / math.hypot(*(end[1] - end[0] for end in alone)))
+        found.append({
+            "classes": classes, "share": share, "rows": rows, "epsilon": epsilon, "replicates": len(held["accuracy"]),
+            "cannot_tell": untold / len(held["accuracy"]) / len(DIFFERENCES),
+            "coverage": {name: float(np.mean(each)) for name, each in held.items()},
+            # Against limits that take the two models for independent.
+            "width_to_apart": {name: float(np.median(each)) for name, each in ratio.items()},
+        })  # fmt: skip
+        print(found[-1], flush=True)
+    return found
+
+
 def spread(values: list[float]) -> float:
     low, high = np.quantile(values, (0.25, 0.75))
     return float(high - low) / 1.3489795
@@ -257,7 +309,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long; the same command goes on")
     parser.add_argument("--replicates", type=int, default=400)
     parser.add_argument("--again", action="store_true", help="the second round only")
+    parser.add_argument("--differences", action="store_true", help="only score-differences.json")
     asked = parser.parse_args()
+    if asked.differences:
+        text = json.dumps(_short({"cells": differences(), "machine": machine()}), ensure_ascii=False, indent=1)
+        asked.out.with_name("score-differences.json").write_text(text + "\n", encoding="utf-8")
+        return
     until = time.monotonic() + 60 * asked.minutes
     before = json.loads(asked.out.read_text(encoding="utf-8")) if asked.out.exists() else {}
     made: dict[str, dict[str, Any]] = before.get("cells", {})

@@ -159,6 +159,9 @@ def test_a_threshold_is_moved_to_an_edge_that_is_named():
             score.metric("recall", **wrong)
     with pytest.raises(InputError, match="threshold"):
         score.metric("accuracy", threshold=0.5)
+    with pytest.raises(InputError, match="class 1"):
+        score.curves(positive=0)
+    assert score.at_threshold("lift", positive=0).value > 1
 
 
 def test_too_much_noise_cannot_be_told_and_says_what_would_do():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -143,11 +143,13 @@ class ScoreCounts:
             raise InputError("a threshold is a probability.")
         positive = check_class(positive, self.num_classes)
         if positive is not None:
-            return self._of_called(name, positive, self._mask(positive, self._first(positive, threshold, name)))
-        each = [
+            return self._of_called(name, positive, self._mask(positive, self._first(positive, threshold, name)))[0]
+        found = [
             self._of_called(name, c, self._mask(c, self._first(c, threshold, name))) for c in range(self.num_classes)
         ]
-        return self._macro(name, each, None)
+        each, ratios = [one for one, _ in found], [ratio for _, ratio in found]
+        # Rows are called one class each, if the most probable one is called: then precisions have no row in common.
+        return self._macro(name, each, ratios if name != "precision" or threshold is None else None)
 
     def confusion(self) -> Confusion:
         """What two classes are taken for. (Of more, it is a statistic of its own.)"""
@@ -245,6 +247,8 @@ class ScoreCounts:
         c = check_class(positive, self.num_classes)
         if c is None:
             raise InputError("this is of one class against the rest: say which one is `positive`.")
+        if self.num_classes == 2 and c == 0:
+            raise InputError("of two classes, scores and curves are those of class 1.")
         return c
 
     def positives(self, c: int) -> BinnedPositives:
@@ -272,8 +276,9 @@ class ScoreCounts:
             return None
         if self.num_classes == 2 and c == 0:
             raise InputError("of two classes, a threshold is one of class 1.")
-        edges = np.append(low, np.inf if threshold > self.layout.high[mine][-1] else low[-1])
-        return int(np.argmin(np.abs(edges - threshold))) if threshold <= self.layout.high[mine][-1] else len(low)
+        if threshold > self.layout.high[mine][-1]:
+            return len(low)
+        return int(np.argmin(np.abs(low - threshold)))
 
     def _mask(self, c: int, first: int | None) -> Mask:
         """The cells that are called class c, of those that are counted for it."""
@@ -287,20 +292,19 @@ class ScoreCounts:
             return np.asarray(mine & self.layout.predicted)
         return np.asarray(mine & (self.layout.bin >= first))
 
-    def _of_called(self, name: str, c: int, mask: Mask) -> MetricEstimate:
+    def _of_called(self, name: str, c: int, mask: Mask) -> tuple[MetricEstimate, NoisyRatio]:
         held, count = int(self.layout.rows[mask].sum()), float(self.counts[mask].sum())
         if self.num_classes == 2 and c == 0:
             count = held - count
-        called = Called(held, count, int(mask.sum()))
+        called, f = Called(held, count, int(mask.sum())), held / self.rows
+        ratio = self.positives(c).recall(called, drawn=name == "lift")
         if name == "precision":
-            return self._share(name, called.count, called.rows, called.cells)
-        f = held / self.rows
+            return self._share(name, called.count, called.rows, called.cells), replace(ratio, parts=(1.0, 0.0, 0.0))
         if name == "recall":
-            return _of_ratio(name, self.positives(c).recall(called))
+            return _of_ratio(name, ratio), ratio
         if held == 0:
-            return MetricEstimate(name, None, None, (0.0, math.inf), self.rows)
-        most = f * largest_lift(f, self.rows)
-        return _of_ratio(name, self.positives(c).recall(called, drawn=True), f, most)
+            return MetricEstimate(name, None, None, (0.0, math.inf), self.rows), ratio
+        return _of_ratio(name, ratio, f, f * largest_lift(f, self.rows)), ratio
 
     def _ranked(self, name: str, positive: int | None) -> MetricEstimate:
         positive = check_class(positive, self.num_classes)
@@ -315,7 +319,7 @@ class ScoreCounts:
 
             √(Σ noise² + (√(Σ positives²) + Σ others)²)/C
 
-        With no parts known (recall, precision, lift), the mean distance. What binning hides adds up as it is."""
+        With no parts known, the mean distance. What binning hides adds up as it is."""
         low, high = (np.array([one.interval_95[end] for one in each]) for end in (0, 1))
         untold = [one for one in each if one.value is None]
         if untold:

@@ -234,7 +234,10 @@ class BinnedPositives:
         variance = float(known.second(np.asarray(value))) + spare[0] * value * (1 - value)
         tails = v**2 * self.excess * (called.cells * (1 - value) ** 4 + (k - called.cells) * value**4)
         heavy = tails / (n * variance) ** 2 if variance > 0 else 0.0
-        return NoisyRatio(top, bottom, n, known, NOTHING, spare=spare, excess=heavy)
+        whole = max(variance + more * value**2 * (2 * value - 1 - f), 1e-300)
+        mine, others = spare[0] * value * (1 - value), more * value**2 * (1 - f)
+        parts = float(known.second(np.asarray(value))) / whole, mine / whole, others / whole
+        return NoisyRatio(top, bottom, n, known, NOTHING, spare=spare, excess=heavy, parts=parts)
 
     def _noise(self, x: Floats, y: Floats) -> CentralMoments:
         """Of one row's part, as if the noise were the rows': symmetric, so that no third moment adds."""
