@@ -15,10 +15,12 @@ TRAINED = (*MODELS, "lightgbm")
 DATASETS = ("digits", "fashion", "cifar10", "cifar100")
 TABLES = ("adult", "bank", "diabetes", "criteo", "diabetes3", "digits", "cancer")
 COMPARED = ("linear", "mlp", "lightgbm")
+STATISTICS = ("moments", "clusters", "pate", "dp-sgd")
+READINGS = ("naive", "inverted", "response", "laplace", "subset", "clean")
 DOWNLOADS = ("cifar10", "cifar100", "fashion")
 REPRODUCED = (
     "table1", "table2", "table-agibi", "table-heuristic", "table-pate", "figure1", "study-answers", "study-threshold", "frontier",
-    "tabular",
+    "tabular", "moments",
 )  # fmt: skip
 SCALES = ("smoke", "cpu", "paper")
 AT_THRESHOLD = ("precision", "recall")

@@ -96,9 +96,10 @@ def _distances(rows: npt.NDArray[np.float32], centres: npt.NDArray[np.float32]) 
 
 
 def number_of_clusters(num_rows: int, num_classes: int, epsilon: float) -> int:
-    """A public rule: as many as leave a row count of four standard deviations of the noise in each, and 20 at least."""
+    """A public rule: as many as leave, in each, so many rows as 4 standard deviations of the noise, and 20 at least; 20 standard deviations
+    for two classes, whose shares differ less from cluster to cluster."""
     deviation = math.sqrt(2) * (1 if num_classes == 2 else 2) / epsilon
-    return int(min(1024, max(2, num_rows / max(4 * deviation, 20.0))))
+    return int(min(1024, max(2, num_rows / max((20 if num_classes == 2 else 4) * deviation, 20.0))))
 
 
 # ----------------------------------------------------------------
