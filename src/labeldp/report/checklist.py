@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -63,6 +64,14 @@ def checklist(run: Run, cap: Cap | None) -> tuple[Answered, ...]:
         Answered(number, _plain(line.question), _marked(line.where), *line.answer(run, cap))
         for number, line in enumerate(CHECKLIST, start=1)
     )
+
+
+def counted(lines: Sequence[Answered]) -> str:
+    """How far one has come, in a sentence."""
+    count = Counter(line.status for line in lines)
+    parts = [(count["done"], "done"), (count["look"], "to be looked at"), (count["not done"], "not done")]
+    said = ", ".join(f"{number} {what}" for number, what in parts if number)
+    return f"The checklist has {len(lines)} lines: {said}, and {count['ask']} that only people can answer."
 
 
 # ── the answers ──
@@ -168,7 +177,7 @@ def _declared(run: Run, cap: Cap | None) -> Told:
     )
     return (
         "ask",
-        f"labeldp takes classes from its command, never from labels; where the team’s script has them from, no file says. {prior}",
+        f"labeldp takes classes from its command, never from labels; where the team’s script has them from, no file says; {prior}",
     )
 
 

@@ -19,7 +19,7 @@ from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.release.release import Release
 from labeldp.report import charts
-from labeldp.report.checklist import checklist
+from labeldp.report.checklist import checklist, counted
 from labeldp.report.claims import checked, with_ledger
 from labeldp.report.handed_over import HOW, HandedOver
 from labeldp.report.promise import cap_of, up_to
@@ -47,6 +47,7 @@ def render(template: str, **content: Any) -> str:
         "downward": downward,
         "up_to": up_to,
         "percent": percent,
+        "counted": counted,
     }
     return environment.get_template(template).render(policy=POLICY, asset=asset, **content)
 
@@ -144,7 +145,9 @@ def _to_json(run: Run) -> dict[str, Any]:
         **run.to_json(),
         "sign_off": SignOff.of(run, cap, lines).to_json(),
         "checklist": [line.to_json() for line in lines],
-        "handed_over": [{"release": one.checksum, **HandedOver.of(one.header).to_json()} for one in (*run.releases, *run.others)],
+        "handed_over": [
+            {"release": one.checksum, **HandedOver.of(one.header).to_json()} for one in (*run.releases, *run.others)
+        ],
     }
 
 

@@ -98,115 +98,86 @@ def _findings(run: Run, cap: Cap | None) -> Iterator[Finding]:
 
 def _unproven(run: Run) -> Iterator[Finding]:
     """What keeps an ε from being proven."""
+    name_it = _report(run, "--release", "FILE")
     if run.insecure is not None:
-        words = f"the release is insecure ({run.insecure}), so nothing is guaranteed to anybody"
-        yield Finding("stop", words, Step(
-            "Do not hand it over. Labels that went out unprotected cannot be made secret again; other labels are released with fresh noise:",
-            _release_again(run),
-        ))  # fmt: skip
+        words = "Do not hand it over. What went out unprotected cannot be made secret again; other labels are released with fresh noise:"
+        said = f"the release is insecure ({run.insecure}), so nothing is guaranteed to anybody"
+        yield Finding("stop", said, Step(words, _release_again(run)))
     elif run.certificate is None:
         what = "these files hold a measurement and no release"
         if run.made_from:
             what = "the release that was measured is not here, or the model saw another one"
-        yield Finding("stop", f"{what}, so there is no promise that could be signed", Step(
-            "Name what is to be handed over: the run that was trained from a release, or the audit of one:", "labeldp report RUN AUDIT --release FILE",
-        ))  # fmt: skip
+        words = "Name what is to be handed over, a run that was trained from a release, and the release:"
+        said = f"{what}, so there is no promise that could be signed"
+        yield Finding("stop", said, Step(words, "labeldp report RUN AUDIT --release FILE --out sign-off.html"))
     elif run.epsilon is None:
         yield Finding("stop", f"nothing is proven: {run.certificate.reason or 'the release has no bounded ε'}")
     if run.certificate is not None and not run.checked:
-        behind = "is not here" if run.made_from else "is not named by these files"
-        words = f"the release {behind}, so what they say of ε is not checked and counts for nothing"
-        yield Finding(
-            "stop",
-            words,
-            Step("Name the release file, so that ε is computed from it:", _report(run, "--release", "FILE")),
-        )
+        where = "is not here" if run.made_from else "is not named by these files"
+        said = f"the release {where}, so what these files say of ε is not checked and counts for nothing"
+        yield Finding("stop", said, Step("Name the release file, so that ε is computed from it:", name_it))
     elif run.missing:
-        words = f"{len(run.missing)} of the releases behind this one {'is' if len(run.missing) == 1 else 'are'} not here, so what they did cannot be shown"
-        yield Finding(
-            "look", words, Step("Name the release files that are missing:", _report(run, "--release", "FILE"))
-        )
+        count = "1 release" if len(run.missing) == 1 else f"{len(run.missing)} releases"
+        said = f"{count} behind those that were looked at cannot be shown: the files are not here"
+        yield Finding("look", said, Step("Name the release files that are missing:", name_it))
 
 
 def _of_the_data_set(run: Run, cap: Cap | None) -> Iterator[Finding]:
     """What the owner's ledger, or the releases, say of all releases together."""
     budget, _ = budget_of(run)
     entry = run.ledger["data_sets"][0] if run.ledger is not None else {}
-    show = Step("Ask the label owner when and why; the record says when:", "labeldp ledger show --json")
+    ask = Step("Ask the label owner why; the record says when:", "labeldp ledger show --json")
     if budget is not None and budget["publishable"] is None and run.insecure is None:
-        yield Finding(
-            "stop",
-            "other labels of this data set were released without protection, so nothing may be promised of it",
-            show,
-        )
+        said = "labels of this data set were released without protection before, so nothing may be promised of it"
+        yield Finding("stop", said, ask)
     if entry.get("broken"):
-        yield Finding("stop", "some labels have paid more than their budget ever allowed, by the owner’s ledger", show)
+        yield Finding("stop", "some labels have paid more than their budget ever allowed, by the owner’s ledger", ask)
     days = raised_in(run)
     if days:
-        yield Finding(
-            "look", f"the budget was raised on {', '.join(days)}: what was promised before that day was less", show
-        )
+        said = f"the budget was raised on {', '.join(days)}: before that day less was promised than what you sign now"
+        yield Finding("look", said, ask)
     if cap is not None and cap.if_same:
-        yield Finding(
-            "look",
-            "the owner says that equal ids in other data sets are other people; if they are the same, more was spent",
-            show,
-        )
+        said = "the owner says that equal ids in other data sets are other people; if they are the same, more was spent"
+        yield Finding("look", said, ask)
     if budget is not None and budget.get("of") == "this name":
-        yield Finding(
-            "look",
-            "the rows have no ids, so the same labels could be released again under another name and nobody would notice",
+        said = (
+            "the rows have no ids: the same labels could be released again under another name, and nobody would notice"
         )
+        yield Finding("look", said)
     if run.unrecorded:
-        yield Finding("look", "none of these releases is recorded in the ledger that was given", Step(
-            "Give the ledger that charged them:", _report(run, "--ledger", "LEDGER"),
-        ))  # fmt: skip
+        step = Step("Give the ledger that charged them:", _report(run, "--ledger", "LEDGER"))
+        yield Finding("look", "none of these releases is recorded in the ledger that was given", step)
 
 
 def _too_much(run: Run, certificate: Certificate, cap: Cap | None) -> Iterator[Finding]:
     """What is proven, and promises little."""
     most = max(run.epsilon or 0.0, cap.epsilon if cap is not None else 0.0)
     if most > _LARGE * (1 - 1e-6):
-        words = f"ε = {upward(most)} alone promises little to one person: a guess that is right 1 time in 10 may become right up to {up_to(best_guess(0.1, most))} of the time"
-        yield Finding(
-            "look",
-            words,
-            Step(
-                "See what a smaller ε would cost in accuracy, before more is released:",
-                f"labeldp plan --classes {max(2, len(run.class_names))} --epsilon 1 --html plan.html",
-            ),
-        )
+        after = f"a guess that is right 1 time in 10 may become right up to {up_to(best_guess(0.1, most))} of the time"
+        plan = f"labeldp plan --classes {max(2, len(run.class_names))} --epsilon 1 --html plan.html"
+        step = Step("See what a smaller ε would carry, before more is released:", plan)
+        yield Finding("look", f"an ε of {upward(most)} alone promises little to one person: {after}", step)
     rows = max((len(release) for release in (*run.releases, *run.others)), default=0)
     delta = max(certificate.delta or 0.0, cap.delta if cap is not None else 0.0)
     if delta * rows >= 1:
-        words = f"δ = {delta:g} is large for {rows:,} rows: ε need not hold for about {delta * rows:,.0f} of them"
-        yield Finding("look", words)
+        said = f"a δ of {delta:g} is large for {rows:,} rows: it would allow a mechanism that gives some of them away"
+        yield Finding("look", said)
     if certificate.given is not None and GIVEN in certificate.given:
-        yield Finding(
-            "look",
-            f"ε takes for granted {GIVEN}",
-            Step("Ask the team who made the public prior, and from what: line 9 of the checklist."),
-        )
+        step = Step("Ask the team who made the public prior, and from what: line 9 of the checklist.")
+        yield Finding("look", f"the ε takes for granted {GIVEN}", step)
 
 
 def _contradicted(run: Run) -> Iterator[Finding]:
     """Measurements above what is proven."""
     if run.epsilon is None:
         return
-    again = Step(
-        "Do not hand anything over yet. Plant fresh canaries, release, train and audit once more; if the bound is above ε again, report a defect:",
-        plant_command(run.releases[0]) if run.releases else None,
-    )
+    words = "Hand nothing over yet. Plant fresh canaries, release, train and audit anew; if the bound is above ε again, report a defect:"
+    again = Step(words, plant_command(run.releases[0]) if run.releases else None)
     if run.headline is not None and run.headline.epsilon > run.epsilon:
-        measured = downward(run.headline.epsilon)
-        words = f"an attack measured ε of at least {measured}, above the {upward(run.epsilon)} that is stated; chance does that once in twenty pages, a defect every time"
-        yield Finding("stop", words, again)
+        said = f"an attack measured ε of at least {downward(run.headline.epsilon)}, and only {upward(run.epsilon)} is proven"
+        yield Finding("stop", f"{said}: by chance that happens once in twenty pages, by a defect every time", again)
     elif any(one.apart is not None and one.result.method != "paper" and one.low > run.epsilon for one in run.measured):
-        yield Finding(
-            "look",
-            "an older audit states more than the proven ε, without the counts that would show whether it may",
-            again,
-        )
+        yield Finding("look", "an older audit states more than the proven ε, without what it counted", again)
 
 
 # ── in words ──
@@ -214,17 +185,18 @@ def _contradicted(run: Run) -> Iterator[Finding]:
 
 def _sentence(run: Run, cap: Cap | None, state: State, found: Sequence[Finding]) -> str:
     if state == "stop":
-        return f"Do not sign: {found[0].words}."
-    protected = _protected(run, cap)
+        return f"{_capital(found[0].words)}."
+    beside = f"{_protected(run, cap)}, and {_beside(run)}"
     if state == "fine":
-        return f"Nothing in these files speaks against signing: {protected}, and {_beside(run)}."
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"Look before you sign: {found[0].words}{more}. {protected[0].upper()}{protected[1:]}, and {_beside(run)}."
+        return f"Nothing in these files speaks against signing: {beside}."
+    more = f" (and {len(found) - 1} more below)" if len(found) > 1 else ""
+    return f"{_capital(found[0].words)}{more}. Otherwise, {beside}."
 
 
 def _protected(run: Run, cap: Cap | None) -> str:
-    """Of a run that was checked."""
-    assert run.certificate is not None and run.epsilon is not None
+    """What is promised, in half a sentence."""
+    if run.certificate is None or run.epsilon is None:
+        return "nothing is proven"
     which = "this release" if len(run.releases) + len(run.others) == 1 else "these releases together"
     whose = f" of “{run.data_set}”" if run.data_set else ""
     said = f"every label{whose} is protected with ε = {upward(run.epsilon)}{_at(run.certificate.delta)} by {which}"
@@ -233,10 +205,6 @@ def _protected(run: Run, cap: Cap | None) -> str:
             f" (the owner’s promise for all releases, made or still to come: ε = {upward(cap.epsilon)}{_at(cap.delta)})"
         )
     return said
-
-
-def _at(delta: float | None) -> str:
-    return f" at δ = {delta:g}" if delta else ""
 
 
 def _beside(run: Run) -> str:
@@ -250,39 +218,52 @@ def _promised(run: Run, cap: Cap | None) -> tuple[str, ...]:
         return ("Nothing that could be relied on.",)
     if not run.checked:
         return (f"The files state ε = {upward(run.epsilon)}{_at(run.certificate.delta)}. Nothing here proves it.",)
-    said = _protected(run, cap)
     before = condition(run.certificate)
-    guess = f"{'a' if before else 'A'} guess at one label that would be right half of the time without it is right at most {up_to(best_guess(0.5, run.epsilon))} of the time with it."
-    covered = "It covers whatever is made from the release"
-    covered += (
-        ", the model too if it saw the labels through nothing else (by the run’s own account)."
-        if run.kind != "audit"
-        else "."
+    guess = (
+        f"{'a' if before else 'A'} guess at one label that would be right half of the time without it is right at most"
     )
-    return (f"{said[0].upper()}{said[1:]}.", f"In plain words: {before}{guess}", covered)
+    plain = f"In plain words: {before}{guess} {up_to(best_guess(0.5, run.epsilon))} of the time with it"
+    if cap is not None and cap.exceeds(run.certificate):
+        plain += f" ({up_to(best_guess(0.5, cap.epsilon))} once all is released that the owner’s promise allows)"
+    covered = "It covers whatever is made from the release"
+    if run.kind != "audit":
+        covered += ", and the model if it saw the labels through nothing else, which is by the run’s own account"
+    return (
+        f"{_capital(_protected(run, cap))}.",
+        f"{plain}. The smaller ε is, the less can be learned of one label.",
+        f"{covered}.",
+    )
 
 
 def _measured(run: Run) -> tuple[str, ...]:
     if run.headline is None:
+        nothing = "Nothing: no audit with a bound is among these files."
+        if run.epsilon is None or not run.checked:
+            return (nothing,)
         return (
-            "Nothing: no audit with a bound is among these files. The proof holds without one; an audit would show a mistake in carrying it out.",
+            nothing,
+            "What is proven holds without one. An audit would notice if the proof was carried out wrongly.",
         )
-    low = downward(run.headline.epsilon)
-    found = f"At least ε = {low}{_at(run.headline.delta)}, by an attack that guessed planted labels (by the audit’s own account)."
+    found = f"At least ε = {downward(run.headline.epsilon)}{_at(run.headline.delta)}, by an attack that guessed planted labels"
     if run.headline.epsilon == 0:
-        found = "Attacks that guessed planted labels found no leak that stands out of chance (at least ε = 0, by the audit’s own account)."
-    lower = "A measured value is a lower limit: what an attack did find out; a better attack may find out more."
+        found = "No leak that stands out of chance (at least ε = 0), by attacks that guessed planted labels"
+    found += "; all of this by the audit’s own account."
+    lower = "A measured value is a lower limit: so much an attack did find out, and a better attack may find out more."
     if run.epsilon is None or not run.checked:
         return (found, lower)
-    upper = f"The proven value ({upward(run.epsilon)}) is an upper limit: more than that no attack can find out, on the release or on anything made from it."
+    upper = f"The proven value ({upward(run.epsilon)}) is an upper limit: more than that no attack can find out, whatever it tries."
     if run.headline.epsilon > run.epsilon:
-        return (found, upper, lower, "Here the lower limit is above the upper one. Both cannot be right.")
-    return (
-        found,
-        upper,
-        lower,
-        "The measured value is below the proven one: that is expected, and contradicts nothing. The truth lies between them.",
-    )
+        return (found, upper, lower, "Here the lower limit is above the upper one: both cannot be right.")
+    fits = "The measured value is below the proven one. That is expected, and contradicts nothing: the truth lies between them."
+    return (found, upper, lower, fits)
+
+
+def _at(delta: float | None) -> str:
+    return f" at δ = {delta:g}" if delta else ""
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 # ── what to do next ──
