@@ -39,7 +39,7 @@ class ChecklistLine:
 
 
 @dataclass(frozen=True)
-class Answered:
+class CheckedLine:
     """A line of the checklist for one run."""
 
     number: int
@@ -58,15 +58,15 @@ class Answered:
         return {"line": self.number, "question": self.question, "status": self.status, "why": self.why}
 
 
-def checklist(run: Run, cap: Cap | None) -> tuple[Answered, ...]:
+def checklist(run: Run, cap: Cap | None) -> tuple[CheckedLine, ...]:
     """Every line, as far as the files of this run tell."""
     return tuple(
-        Answered(number, _plain(line.question), _marked(line.where), *line.answer(run, cap))
+        CheckedLine(number, _plain(line.question), _marked(line.where), *line.answer(run, cap))
         for number, line in enumerate(CHECKLIST, start=1)
     )
 
 
-def counted(lines: Sequence[Answered]) -> str:
+def counted(lines: Sequence[CheckedLine]) -> str:
     """How far one has come, in a sentence."""
     count = Counter(line.status for line in lines)
     parts = [(count["done"], "done"), (count["look"], "to be looked at"), (count["not done"], "not done")]

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from labeldp.files.summary import Certificate
 from labeldp.release.prior import GIVEN
 from labeldp.report.again import columns, is_planted, plant_command
-from labeldp.report.checklist import Answered
+from labeldp.report.checklist import CheckedLine
 from labeldp.report.handed_over import HOW, HandedOver
 from labeldp.report.promise import Cap, best_guess, budget_of, condition, raised_in, up_to
 from labeldp.report.runs import Run
@@ -60,7 +60,7 @@ class SignOff:
     steps: tuple[Step, ...]
 
     @classmethod
-    def of(cls, run: Run, cap: Cap | None, lines: Sequence[Answered]) -> SignOff:
+    def of(cls, run: Run, cap: Cap | None, lines: Sequence[CheckedLine]) -> SignOff:
         """Of one run, as far as its files tell."""
         found = sorted(_findings(run, cap), key=lambda one: -_WORSE.index(one.state))
         state = found[0].state if found else "fine"
@@ -269,7 +269,7 @@ def _capital(words: str) -> str:
 # ── what to do next ──
 
 
-def _steps(run: Run, found: Sequence[Finding], lines: Sequence[Answered]) -> tuple[Step, ...]:
+def _steps(run: Run, found: Sequence[Finding], lines: Sequence[CheckedLine]) -> tuple[Step, ...]:
     steps = list(dict.fromkeys(one.step for one in found if one.step is not None))
     if not any(one.state == "stop" for one in found):
         steps += _usual(run)

@@ -17,7 +17,7 @@ from labeldp.mechanisms.joint import Joint
 from labeldp.release.release import Release
 from labeldp.report import charts
 from labeldp.report.again import Before, Worked, owners_commands
-from labeldp.report.checklist import Answered, checklist
+from labeldp.report.checklist import CheckedLine, checklist
 from labeldp.report.handed_over import HandedOver
 from labeldp.report.promise import EXAMPLES, Cap, best_guess, cap_of, condition
 from labeldp.report.runs import Run
@@ -154,7 +154,7 @@ class View:
     run: Run
     anchor: str
     signoff: SignOff
-    checklist: tuple[Answered, ...]
+    checklist: tuple[CheckedLine, ...]
     handed_over: tuple[tuple[Release, HandedOver], ...]
     axis: Markup | None
     loss: Markup | None
