@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from labeldp.report.page import Report
-from labeldp.report.view import best_guess, up_to
+from labeldp.report.promise import best_guess, up_to
 
 pytestmark = pytest.mark.xdist_group("runs")
 
