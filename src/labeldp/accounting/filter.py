@@ -333,6 +333,7 @@ def _differences(before: list[ReleaseRecord], request: Request) -> str:
     words = {"mechanism": "mechanism or ε", "label": "the label column", "label_names": "the class names",
              "shuffle": "`shuffle`", "entropy": "the source of the noise",
              "public_prior": "where the public prior comes from", "channels": "the public prior", "selection": "the candidates",
+             "cells": "the predictions", "bins": "the bins", "predictions": "the predictions", "features": "the features",
              "planting": "the canaries (these rows were released before without them, or with others)"}  # fmt: skip
 
     def differing(release: ReleaseRecord) -> list[str]:

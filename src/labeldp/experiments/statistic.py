@@ -16,7 +16,7 @@ from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.files.summary import Certificate
 from labeldp.private import PrivateLabels
-from labeldp.statistics.choosing import choose_preprocessing
+from labeldp.statistics.preprocessing_rule import choose_preprocessing
 from labeldp.statistics.clusters import (
     Clusters,
     exact_histogram,

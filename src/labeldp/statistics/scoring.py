@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,15 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from labeldp.accounting.ledger import Ledger
-from labeldp.entropy import Entropy, SecureEntropy
-from labeldp.errors import InputError, RepeatedReleaseWarning
-from labeldp.files.ids import AS_WRITTEN, CANONICAL
+from labeldp.entropy import Entropy
 from labeldp.private import PrivateLabels
-from labeldp.release.arrays import NAME_ALONE, wrapped
-from labeldp.release.classes import Classes
 from labeldp.release.header import NOBODY_SAID, HandedOver
-from labeldp.release.make import make_release
-from labeldp.release.source import ArraySource, Source
+from labeldp.release.source import Source
+from labeldp.statistics.arrays import array_rows, make_from_arrays
 from labeldp.statistics.bins import ScoreLayout, check_predictions
 from labeldp.statistics.choice_file import ChoiceGathering, ChoicePlan
 from labeldp.statistics.choose import ModelChoice
@@ -57,28 +52,15 @@ def score(
     bins         how many, by default so many as rows and noise suggest
     The others are as for `mechanism.release`. Asked for the same again, the first score is returned, and nothing is charged.
     """
-    ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    classes = Classes(num_classes, tuple(label_names) if label_names is not None else None)
     given = predictions if isinstance(predictions, Mapping) else {_ONLY: predictions}
     models = {name: both_classes(one, num_classes) for name, one in given.items()}
-    form = AS_WRITTEN if ids_as_written else CANONICAL
-    source = ArraySource(wrapped(labels, classes), classes, ids, label, id_form=form)
-    if source.length != len(next(iter(models.values()))):
-        raise InputError(f"there are {source.length:,} labels for {len(next(iter(models.values()))):,} predictions.")
-    if ids is None:
-        warnings.warn(NAME_ALONE.format(data_set), stacklevel=2)
-    rows = PublicRows.of(source.length, ids)
+    source, rows = array_rows(
+        labels, len(next(iter(models.values()), ())), num_classes, ids, label, label_names, ids_as_written, data_set
+    )
     order = score_order(
         source, data_set, models, rows, epsilon=epsilon, delta=delta, bins=bins, handed_over=handed_over
     )
-    made = make_release(order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again)
-    if not made.charged_now and not made.resumed:
-        warnings.warn(
-            f"made on {made.record.made}, nothing charged: this is the score on the labels that were given then.",
-            RepeatedReleaseWarning,
-            stacklevel=2,
-        )
-    return Score.load(made.path)
+    return Score.load(make_from_arrays(order, ledger, entropy, again))
 
 
 def both_classes(predictions: npt.ArrayLike, num_classes: int) -> npt.NDArray[np.floating[Any]]:

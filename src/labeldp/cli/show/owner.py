@@ -133,8 +133,14 @@ def ledger_show(options: LedgerShowOptions, facts: dict[str, Any]) -> None:
         typer.echo(f"\n{entry['name']}: {entry['rows']:,} rows, known by {entry['known_by']}\n  budget {entry['text']}")
         for raised in entry["raised"]:
             typer.echo(f"  the budget was raised on {raised['at']}")
-        rows = [tuple(str(made[name]) for name in names) for made in entry["releases"]]
-        print_table((">release", "made (UTC)", "rows", "mechanism", "cost", "state"), rows)
+        to = any(made["handed_over"] for made in entry["releases"])
+        rows = [
+            (*(str(made[name]) for name in names), *([", ".join((made["handed_over"] or {}).values())] if to else []))
+            for made in entry["releases"]
+        ]
+        print_table(
+            (">release", "made (UTC)", "rows", "mechanism", "cost", "state", *(["to whom, what for, approved by"] if to else [])), rows
+        )
 
 
 def ledger_verify(options: LedgerVerifyOptions, result: dict[str, Any]) -> None:
