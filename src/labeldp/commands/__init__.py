@@ -20,6 +20,7 @@ from labeldp.commands.ledger import (
     ledger_show,
     ledger_verify,
 )
+from labeldp.commands.moments import MomentsOptions, moments
 from labeldp.commands.option import Options
 from labeldp.commands.pate import (
     PateAccountOptions,
@@ -57,6 +58,7 @@ __all__ = [
     "LedgerGetOptions",
     "LedgerShowOptions",
     "LedgerVerifyOptions",
+    "MomentsOptions",
     "Options",
     "PateAccountOptions",
     "PateAggregateOptions",
@@ -87,6 +89,7 @@ __all__ = [
     "ledger_get",
     "ledger_show",
     "ledger_verify",
+    "moments",
     "pate_account",
     "pate_aggregate",
     "pate_features",

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
         LedgerVerifyOptions,
         PlanOptions,
         ReleaseOptions,
-        ScoreOptions,
         SelectOptions,
     )
     from labeldp.commands.canaries import Planted
     from labeldp.commands.plan import Planned
-    from labeldp.commands.score import Scored
+    from labeldp.commands.statistic import StatisticMade, StatisticOptions
 
 _MADE = {
     "all": "",
@@ -97,8 +96,9 @@ def release(options: ReleaseOptions, done: dict[str, Any]) -> None:
     print_facts(facts)
 
 
-def score(options: ScoreOptions, result: Scored) -> None:
-    """What the counts say of every model, and what they cost."""
+def statistic(options: StatisticOptions, result: StatisticMade) -> None:
+    """What it cost, and what it says."""
+    from labeldp.statistics.choice_file import ModelChosen
     from labeldp.statistics.score_file import Score
 
     file, done = result.file, result.done
@@ -106,7 +106,7 @@ def score(options: ScoreOptions, result: Scored) -> None:
     if done["data_set_from"]:
         what += f" ({done['data_set_from']})"
     facts = [
-        ("scored", f"{done['out']}: {what}"),
+        ("made", f"{done['out']}: {what}"),
         ("holds", file.statistic.describe()),
         ("certificate", guarantee_text(file.certificate())),
         ("cost", cost_text(done)),
@@ -119,10 +119,8 @@ def score(options: ScoreOptions, result: Scored) -> None:
     print_facts(facts)
     if isinstance(file, Score):
         score_table(file)
-    else:
-        typer.echo(
-            f"chosen: {file.to_json()['chosen']}. How good it is was not released: score it alone, for another ε."
-        )
+    elif isinstance(file, ModelChosen):
+        typer.echo(f"chosen: {file.model}. How good it is was not released: score it alone, for another ε.")
 
 
 def ledger_show(options: LedgerShowOptions, facts: dict[str, Any]) -> None:
@@ -139,7 +137,16 @@ def ledger_show(options: LedgerShowOptions, facts: dict[str, Any]) -> None:
             for made in entry["releases"]
         ]
         print_table(
-            (">release", "made (UTC)", "rows", "mechanism", "cost", "state", *(["to whom, what for, approved by"] if to else [])), rows
+            (
+                ">release",
+                "made (UTC)",
+                "rows",
+                "mechanism",
+                "cost",
+                "state",
+                *(["to whom, what for, approved by"] if to else []),
+            ),
+            rows,
         )
 
 

@@ -119,7 +119,14 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         ("run", str(options.out)),
         ("certificate", guarantee_text(certificate, _of(summary))),
     ]
-    if summary["accuracy_estimated"] is None:
+    if summary["mechanism"]["name"] == "moments":
+        facts.append(
+            (
+                "accuracy",
+                "moments judge nobody: the label owner's `labeldp score` measures it, best on rows that were held out",
+            )
+        )
+    elif summary["accuracy_estimated"] is None:
         facts.append(
             ("accuracy", "not estimated: no row was held out whose release can judge (--holdout; see docs/training.md)")
         )
