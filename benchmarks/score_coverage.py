@@ -281,7 +281,7 @@ def differences(replicates: int = 250) -> list[dict[str, Any]]:
                 for name, value in binned_truth(layout, y, m).items():
                     truth[name] = truth.get(name, 0.0) + sign * value
             for name in DIFFERENCES:
-                one = difference(name, *made, p[picked], q[picked])
+                one = difference(name, made[0], made[1], p[picked], q[picked])
                 low, high = one.interval_95
                 held[name].append(bool(low <= truth[name] <= high))
                 untold += one.value is None
@@ -345,7 +345,9 @@ def main() -> None:
         known = made.get(cell.key())
         if time.monotonic() > until or known is None:
             continue
-        doubtful = tuple(n for n in NAMES if n not in known["again"] and known["metrics"][n]["coverage"] < DOUBTFUL)
+        doubtful = tuple(
+            n for n, one in known["metrics"].items() if n not in known["again"] and one["coverage"] < DOUBTFUL
+        )
         if doubtful:
             known["metrics"] |= measure(cell, doubtful, 4 * max(20, round(factor * asked.replicates)), seed=2)
             known["again"] += doubtful
