@@ -35,7 +35,7 @@ STATISTICS = {"moments": "statistic", "clusters": "histogram", "pate": "answers"
 DELTA = 1e-5
 CLUSTER_AXES = 32
 _ROWS_A_TEACHER = 100
-_EPOCHS, _BATCH, _RATE = 10, 1024, 1.0
+_STEPS, _RATE, _MOMENTUM, _CLIPPING = 30, 32.0, 0.9, 0.5  # of DP-SGD
 
 Probabilities = npt.NDArray[np.float64]
 
@@ -115,7 +115,10 @@ def _entrusted(labels: PrivateLabels, shards: npt.NDArray[np.int64]) -> npt.NDAr
 
 
 def _dp_sgd(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities, float, float]:
-    """Logistic regression by Opacus: it protects a whole row, features too, against its being there or not."""
+    """Logistic regression by Opacus, whole batches: it protects a whole row, features too, against its being there or not.
+
+    Thirty steps with noise of z clipping norms are μ = √30/z exactly, so that the ε needs no bound of Opacus's (at ε ≤ 0.1 it finds none).
+    """
     try:
         from opacus import PrivacyEngine
     except ImportError:
@@ -125,6 +128,8 @@ def _dp_sgd(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilitie
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
+    from labeldp.accounting.cost import Cost
+
     classes = table.num_classes
     chosen = Preprocessing.of(table.plain, power=0.5, dimensions=64)
     x, test = _units(chosen, table.plain), _units(chosen, table.plain_test)
@@ -133,29 +138,27 @@ def _dp_sgd(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilitie
     model: Any = torch.nn.Linear(x.shape[1], classes)
     torch.nn.init.zeros_(model.weight)
     torch.nn.init.zeros_(model.bias)
-    optimizer: Any = torch.optim.SGD(model.parameters(), lr=_RATE)
-    batch = min(_BATCH, len(x) // 4)
-    loader: Any = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=batch)
+    optimizer: Any = torch.optim.SGD(model.parameters(), lr=_RATE, momentum=_MOMENTUM)
+    loader: Any = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=len(x))
+    cap = Cost.gaussian_cap(epsilon, DELTA)
+    multiplier = math.sqrt(_STEPS / cap.gaussian) * (1 + 1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Opacus's own, of its generator and its hooks
-        engine = PrivacyEngine(accountant="rdp")
-        model, optimizer, loader = engine.make_private_with_epsilon(
-            module=model, optimizer=optimizer, data_loader=loader, target_epsilon=epsilon, target_delta=DELTA, epochs=_EPOCHS,
-            max_grad_norm=0.5,
+        model, optimizer, loader = PrivacyEngine().make_private(
+            module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=multiplier, max_grad_norm=_CLIPPING,
+            poisson_sampling=False,
         )  # fmt: skip
         average = torch.zeros(classes, x.shape[1]), torch.zeros(classes)
-        steps = 0
-        for epoch in range(_EPOCHS):
+        for step in range(_STEPS):
             for some, labels in loader:
                 optimizer.zero_grad()
                 torch.nn.functional.cross_entropy(model(some), labels).backward()
                 optimizer.step()
-                if epoch >= _EPOCHS // 2:  # the second half's mean
-                    steps += 1
-                    for total, now in zip(average, model.parameters(), strict=True):
-                        total += now.detach()
-        spent = float(engine.get_epsilon(DELTA))
-    logits = torch.from_numpy(test) @ (average[0] / steps).T + average[1] / steps
+            if step >= _STEPS // 2:  # the second half's mean
+                for total, now in zip(average, model.parameters(), strict=True):
+                    total += now.detach() / (_STEPS - _STEPS // 2)
+    logits = torch.from_numpy(test) @ average[0].T + average[1]
+    spent = Cost(0.0, _STEPS / multiplier**2).epsilon(DELTA)
     return np.asarray(torch.softmax(logits.double(), dim=1).numpy()), spent, DELTA
 
 

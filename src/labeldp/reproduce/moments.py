@@ -41,8 +41,8 @@ NOTES = (
     "of the same columns, pure ε. For both, the label owner needs the features; nobody else sees a label.",
     "Rows: randomized response, pure ε, read as evidence; the labels' owner needs no features. The linear model has numbers as they are, "
     "LightGBM codes of categories; both choose their strength by held-out likelihood.",
-    "PATE: teachers of 100 rows each, ridge regression on 64 whitened axes; a linear student of the answers. DP-SGD: Opacus, ten epochs of "
-    "batches of 1,024, clipping at ½, averaged over the second half, its ε by its own Rényi accountant at δ = 1e-5. DP-SGD protects a whole row, features "
+    "PATE: teachers of 100 rows each, ridge regression on 64 whitened axes; a linear student of the answers. DP-SGD: Opacus, thirty "
+    "steps of the whole batch, clipping at ½, averaged over the second half; its ε is that of the exact Gaussian curve at δ = 1e-5. DP-SGD protects a whole row, features "
     "and label, against its being there or not: that is more than the others promise, and part of its price.",
     "Two constants of the rule (how signal follows variance, and how much there is) were set by looking at Adult, bank and digits; they are "
     "the same for all tables and every ε.",
