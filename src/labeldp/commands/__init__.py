@@ -40,6 +40,7 @@ from labeldp.commands.progress import Progress
 from labeldp.commands.release import ReleaseOptions, release
 from labeldp.commands.report import ReportOptions, report
 from labeldp.commands.reproduce import ReproduceOptions, reproduce
+from labeldp.commands.score import ScoreOptions, score
 from labeldp.commands.select import SelectOptions, select
 from labeldp.commands.train import TrainOptions, train
 
@@ -70,6 +71,7 @@ __all__ = [
     "RepeatOptions",
     "ReportOptions",
     "ReproduceOptions",
+    "ScoreOptions",
     "SelectOptions",
     "TrainOptions",
     "audit",
@@ -96,6 +98,7 @@ __all__ = [
     "release",
     "report",
     "reproduce",
+    "score",
     "select",
     "train",
 ]

@@ -10,7 +10,7 @@ from labeldp.commands.option import DATA, MODEL, PRIVACY, Option, Options
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import DataOption, SeedOption, ThreadsOption, use_threads
 from labeldp.commands.train import was_finished
-from labeldp.commands.values import COMPARED, TABLES
+from labeldp.commands.values import COMPARED, READINGS, STATISTICS, TABLES
 
 if TYPE_CHECKING:
     from labeldp.files.summary import TablesSummary
@@ -25,7 +25,8 @@ class CompareOptions(Options):
     out: Annotated[Path, Option("A directory for its releases and its summary; finished, the same command reads it.")]
     data: DataOption = None
     epsilon: Annotated[float | None, Option("The ε of every release. Default: none, clean labels.", panel=PRIVACY)] = None
-    model: Annotated[tuple[str, ...], Option("linear, mlp or lightgbm; may be given several times. Default: all three.", panel=MODEL, values=COMPARED)] = ()
+    model: Annotated[tuple[str, ...], Option("linear, mlp or lightgbm, of rows (the default: all three); moments, clusters, pate or dp-sgd, of a statistic, of answers, of gradients. May be given several times.", panel=MODEL, values=(*COMPARED, *STATISTICS))] = ()
+    reading: Annotated[tuple[str, ...], Option("Of rows, only this: naive, inverted, response, laplace, subset or clean; may be given several times. Default: all.", panel=MODEL, values=READINGS)] = ()
     seed: SeedOption = 0
     threads: ThreadsOption = None
 # fmt: on
@@ -54,7 +55,7 @@ def compare(options: CompareOptions, progress: Progress = SILENT) -> Compared:
 
     use_threads(options.threads)
     found_before = was_finished(options.out).get("given")
-    wanted = Comparing(options.dataset, options.epsilon, options.seed, options.model or COMPARED)
+    wanted = Comparing(options.dataset, options.epsilon, options.seed, options.model or COMPARED, options.reading)
     with progress.doing("fitting") as shown:
         return Compared(
             compare_tables(

@@ -15,14 +15,17 @@ TRAINED = (*MODELS, "lightgbm")
 DATASETS = ("digits", "fashion", "cifar10", "cifar100")
 TABLES = ("adult", "bank", "diabetes", "criteo", "diabetes3", "digits", "cancer")
 COMPARED = ("linear", "mlp", "lightgbm")
+STATISTICS = ("moments", "clusters", "pate", "dp-sgd")
+READINGS = ("naive", "inverted", "response", "laplace", "subset", "clean")
 DOWNLOADS = ("cifar10", "cifar100", "fashion")
 REPRODUCED = (
     "table1", "table2", "table-agibi", "table-heuristic", "table-pate", "figure1", "study-answers", "study-threshold", "frontier",
-    "tabular",
+    "tabular", "moments",
 )  # fmt: skip
 SCALES = ("smoke", "cpu", "paper")
 AT_THRESHOLD = ("precision", "recall")
 EVALUATED = ("accuracy", "roc_auc", "average_precision", "log_loss", "brier", "log_likelihood", *AT_THRESHOLD)
+CHOSEN_BY = ("accuracy", "brier", "log_loss")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16")
 DENOISERS = ("bayes", "min-projection", "softmax", "argmax", "none")

@@ -24,7 +24,10 @@ from labeldp.errors import InputError
 from labeldp.estimators import boosting
 from labeldp.estimators.boosted import MANY, BoostingRecipe, fit_boosted
 from labeldp.estimators.linear import LinearRecipe, fit_linear_path
+from labeldp.experiments.statistic import STATISTICS, fit_statistic
 from labeldp.evaluation.metrics import MetricEstimate, estimate_metrics
+from labeldp.evaluation.proper import losses
+from labeldp.evaluation.ranking import Ranked, average_precision
 from labeldp.files.run import RunFolder
 from labeldp.files.schema import decode
 from labeldp.files.summary import Certificate, StatedFit, StatedMetric, TablesSummary
@@ -40,7 +43,7 @@ from labeldp.release.source import ArraySource
 from labeldp.training.recipe import default_recipe
 from labeldp.training.trainer import Trainer
 
-MODELS = ("linear", "mlp", "lightgbm")
+MODELS = ("linear", "mlp", "lightgbm")  # of rows; `STATISTICS` release something else than rows
 NAIVE, INVERTED, CLEAN = "naive", "inverted", "clean"
 SCORES = ("roc_auc", "log_loss", "average_precision")
 TREES, STOPPED = (
@@ -62,19 +65,29 @@ def mechanisms_for(num_classes: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Comparing:
-    """Which table, at which ε (None: clean labels), from which seed of split and training, with which models."""
+    """Which table, at which ε (None: clean labels), from which seed of split and training, with which models; in which `readings` of
+    rows (none named: all)."""
 
     dataset: str
     epsilon: float | None
     seed: int = 0
     models: tuple[str, ...] = MODELS
+    readings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        unknown = [model for model in self.models if model not in MODELS]
+        known = (*MODELS, *STATISTICS)
+        unknown = [model for model in self.models if model not in known]
         if unknown or not self.models or len(set(self.models)) != len(self.models):
             raise InputError(
-                f"`models` are some of {', '.join(MODELS)}, each once; got {', '.join(self.models) or 'none'}."
+                f"`models` are some of {', '.join(known)}, each once; got {', '.join(self.models) or 'none'}."
             )
+        if self.epsilon is None and set(self.models) & set(STATISTICS):
+            raise InputError(f"{', '.join(STATISTICS)} need an ε.")
+
+    def config(self) -> dict[str, Any]:
+        """What makes a folder its own."""
+        said = {"compare": self.dataset, "epsilon": self.epsilon, "seed": self.seed, "models": self.models}
+        return said | ({"readings": self.readings} if self.readings else {})
 
     def mechanisms(self, num_classes: int) -> list[Mechanism]:
         """At its ε."""
@@ -90,7 +103,7 @@ def compare_tables(
     """All fits, summed up in the folder; what is finished there is read, and not repeated."""
     run = RunFolder(folder)
     with run.locked():
-        config = {"compare": wanted.dataset, "epsilon": wanted.epsilon, "seed": wanted.seed, "models": wanted.models}
+        config = wanted.config()
         if run.config.exists():
             run.match(config)
         found = run.read_summary()
@@ -156,16 +169,33 @@ def _certificate(release: Release) -> Certificate:
 def _fitted(
     wanted: Comparing, chosen: list[Mechanism], folder: Path, table: PublicTable, threads: int | None, told: Told
 ) -> tuple[dict[str, Certificate], list[StatedFit]]:
-    by_name = {one.name: _Released.of(one, table, folder) for one in chosen}
+    of_rows = [model for model in wanted.models if model in MODELS]
+    needed = [one for one in chosen if of_rows and (not wanted.readings or not _skipped(one, wanted.readings))]
+    by_name = {one.name: _Released.of(one, table, folder) for one in needed}
     certificates = {name: _certificate(one.train) for name, one in by_name.items()}
-    every = [one for model in wanted.models for one in ((model, STOPPED) if model == TREES else (model,))]
+    every = [one for model in of_rows for one in ((model, STOPPED) if model == TREES else (model,))]
     work = [part for model in every for part in _parts(_Model(model, table, wanted.seed, threads), by_name)]
+    if wanted.readings:
+        work = [part for part in work if part[0].split(", ")[1] in wanted.readings]
     fits: list[StatedFit] = []
+    for model in wanted.models:
+        if model in STATISTICS and wanted.epsilon is not None:
+            told(model, 0, len(work) + 1)
+            start = time.process_time()
+            probabilities, certificates[model] = fit_statistic(model, table, wanted.epsilon, wanted.seed)
+            one = _Model(model, table, wanted.seed, threads)
+            fits.append(one.scored(STATISTICS[model], _whole(probabilities), time.process_time() - start, {}))
     for number, (name, part) in enumerate(work):
         told(name, number, len(work))
         fits += part()
     told("done", len(work), len(work))
     return certificates, fits
+
+
+def _skipped(mechanism: Mechanism, readings: tuple[str, ...]) -> bool:
+    """Whether no reading that is wanted needs its release; naive and inverted take the first mechanism's."""
+    name = CLEAN if isinstance(mechanism, NoPrivacy) else mechanism.name
+    return name not in readings and not (name in ("response", CLEAN) and {NAIVE, INVERTED} & set(readings))
 
 
 _Part = tuple[str, Callable[[], list[StatedFit]]]
@@ -282,12 +312,23 @@ class _Model:
         self, reading: str, probabilities: Probabilities, seconds: float, estimates: dict[str, MetricEstimate]
     ) -> StatedFit:
         """By true test labels."""
-        true = _scores(NoPrivacy(self.table.num_classes), self.table.test_labels, probabilities)
-        auc, loss, precision = (true[name].value for name in SCORES)
-        if auc is None or loss is None or precision is None:
-            raise InputError(f"the test rows of {self.table.name} are too few to score a model.")
         stated = {name: _stated(estimate) for name, estimate in estimates.items()}
-        return StatedFit(self.name, reading, float(auc), float(loss), float(precision), seconds, stated)
+        return StatedFit(self.name, reading, *true_scores(self.table.test_labels, probabilities), seconds, stated)
+
+
+def true_scores(labels: npt.NDArray[Any], probabilities: Probabilities) -> tuple[float, float, float]:
+    """AUC, log loss and average precision on these very rows; of more than two classes the means of each against the rest."""
+    loss = losses(probabilities, "log_loss")[np.arange(len(labels)), labels].mean()
+    aucs, precisions = [], []
+    for number in (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1]):
+        ranked, one = Ranked.by(probabilities[:, number]), (labels == number).astype(np.float64)
+        precision = average_precision(ranked, one)
+        if precision is None or one.all():
+            raise InputError(f"no test row, or every one, is of class {number}: a ranking cannot be scored.")
+        w = one[ranked.order]
+        aucs.append(float(w @ ranked.below(1 - w, 0.5)) / float(w.sum() * (1 - w).sum()))
+        precisions.append(precision)
+    return float(np.mean(aucs)), float(loss), float(np.mean(precisions))
 
 
 def _whole(probabilities: Any) -> Probabilities:

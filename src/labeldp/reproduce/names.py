@@ -8,12 +8,13 @@ from labeldp.errors import InputError
 from labeldp.reproduce.frontier import frontier
 from labeldp.reproduce.memorized import figure1, table_heuristic
 from labeldp.reproduce.methods import check_scale
+from labeldp.reproduce.moments import moments
 from labeldp.reproduce.pates import study_answers, study_threshold, table_pate
 from labeldp.reproduce.plan import Reproduction
 from labeldp.reproduce.tables import table1, table2, table_agibi
 from labeldp.reproduce.tabular import tabular
 
-_OWN_SEEDS: dict[str, Callable[[str, int | None], Reproduction]] = {"frontier": frontier, "tabular": tabular}
+_OWN_SEEDS: dict[str, Callable[[str, int | None], Reproduction]] = {"frontier": frontier, "tabular": tabular, "moments": moments}
 _PLANS: dict[str, Callable[[str, int], Reproduction]] = {
     "table1": table1,
     "table2": table2,

@@ -151,6 +151,7 @@ class Chart:
     lines: tuple[Line, ...]
     below: Line | None = None
     up: str = "test accuracy (%)"
+    log: bool = False  # the axis across
 
     def draw(self, file: Path) -> bool:
         """Means over seeds, with bars of two standard errors of the test set, or of the seeds. False if there is nothing to draw."""
@@ -179,6 +180,8 @@ class Chart:
             if len(self.lines) > 1:
                 top.legend(fontsize=7)
             lowest.set_xlabel(self.across)
+            if self.log:
+                lowest.set_xscale("log")
         file.parent.mkdir(parents=True, exist_ok=True)
         save_figure(figure, file)
         return True

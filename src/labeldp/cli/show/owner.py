@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from labeldp.cli.output import cost_text, guarantee_text, ledger_text, number, order_text, print_facts, print_table
+from labeldp.cli.show.scores import score_table
 
 if TYPE_CHECKING:
     from labeldp.audit.plant import Planting
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
         LedgerVerifyOptions,
         PlanOptions,
         ReleaseOptions,
+        ScoreOptions,
         SelectOptions,
     )
     from labeldp.commands.canaries import Planted
     from labeldp.commands.plan import Planned
+    from labeldp.commands.score import Scored
 
 _MADE = {
     "all": "",
@@ -92,6 +95,34 @@ def release(options: ReleaseOptions, done: dict[str, Any]) -> None:
     if done["insecure"]:
         facts.append(("INSECURE", done["insecure"]))
     print_facts(facts)
+
+
+def score(options: ScoreOptions, result: Scored) -> None:
+    """What the counts say of every model, and what they cost."""
+    from labeldp.statistics.score_file import Score
+
+    file, done = result.file, result.done
+    what = f"{file.rows:,} rows of data set {file.data_set!r}"
+    if done["data_set_from"]:
+        what += f" ({done['data_set_from']})"
+    facts = [
+        ("scored", f"{done['out']}: {what}"),
+        ("holds", file.statistic.describe()),
+        ("certificate", guarantee_text(file.certificate())),
+        ("cost", cost_text(done)),
+        ("budget", done["budget"]["text"]),
+        ("ledger", ledger_text(done)),
+    ]
+    facts += [("raised", f"the budget was raised on {r['at']}") for r in done["budget"]["raised"]]
+    if file.insecure:
+        facts.append(("INSECURE", file.insecure))
+    print_facts(facts)
+    if isinstance(file, Score):
+        score_table(file)
+    else:
+        typer.echo(
+            f"chosen: {file.to_json()['chosen']}. How good it is was not released: score it alone, for another ε."
+        )
 
 
 def ledger_show(options: LedgerShowOptions, facts: dict[str, Any]) -> None:

@@ -1,0 +1,162 @@
+"""One statistic instead of rows, and what else is trained where labels and features meet: moments, clusters, PATE, DP-SGD. For comparisons.
+
+All of them take one public preprocessing of one public table, and see its training labels only through their mechanism.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labeldp.data.public import PublicTable
+from labeldp.entropy import SecureEntropy
+from labeldp.errors import InputError
+from labeldp.files.summary import Certificate
+from labeldp.private import PrivateLabels
+from labeldp.statistics.choosing import choose_preprocessing
+from labeldp.statistics.clusters import (
+    Clusters,
+    exact_histogram,
+    fit_clusters,
+    moved_by_a_label,
+    noisy_histogram,
+    number_of_clusters,
+)
+from labeldp.statistics.fit import fit_moments
+from labeldp.statistics.moment_noise import MomentNoise, exact_moments
+from labeldp.statistics.noise import GaussianCountNoise, GeometricNoise
+from labeldp.statistics.whitening import Preprocessing
+
+# Which model, and what it is that its labels' owner releases.
+STATISTICS = {"moments": "statistic", "clusters": "histogram", "pate": "answers", "dp-sgd": "gradients"}
+DELTA = 1e-5
+CLUSTER_AXES = 32
+_ROWS_A_TEACHER = 100
+_EPOCHS, _BATCH, _RATE = 10, 1024, 1.0
+
+Probabilities = npt.NDArray[np.float64]
+
+
+def fit_statistic(model: str, table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities, Certificate]:
+    """What it says of the test rows, and what it costs; noise is the operating system's."""
+    found, spent, delta = _FITS[model](table, epsilon, seed)
+    return found, Certificate(spent, delta, None)
+
+
+def _moments(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities, float, float]:
+    chosen = choose_preprocessing(table.plain, table.num_classes, epsilon=epsilon, delta=DELTA)
+    features = chosen.apply(table.plain)
+    noise = MomentNoise.calibrated(
+        epsilon=epsilon, delta=DELTA, radius=chosen.radius, dimensions=chosen.dimensions, num_classes=table.num_classes
+    )
+    released = exact_moments(features, table.labels, noise) + noise.sample(SecureEntropy())
+    model = fit_moments(features, released, noise, chosen.variances)
+    said = noise.guarantee()
+    return model.probabilities(chosen.apply(table.plain_test)), said.epsilon, said.delta
+
+
+def _clusters(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities, float, float]:
+    classes = table.num_classes
+    chosen = Preprocessing.of(table.plain, power=0.5, dimensions=CLUSTER_AXES)
+    features = chosen.apply(table.plain)
+    clusters = Clusters.of(features, number_of_clusters(len(features), classes, epsilon), seed=seed)
+    where, weights = clusters.spread(features)
+    moved = moved_by_a_label(clusters.parts, classes)
+    noise = GeometricNoise.calibrated(epsilon=epsilon, moved=moved)
+    exact = exact_histogram(where, weights, table.labels, clusters.count, clusters.parts)
+    sizes = np.bincount(where.ravel(), weights=weights.ravel(), minlength=clusters.count).astype(np.int64)
+    model = fit_clusters(clusters, noisy_histogram(exact, noise, SecureEntropy()), sizes, noise, classes)
+    return model.probabilities(chosen.apply(table.plain_test)), noise.guarantee(moved).epsilon, 0.0
+
+
+def _units(chosen: Preprocessing, x: Any) -> npt.NDArray[np.float32]:
+    return chosen.apply(x).astype(np.float32) / np.float32(chosen.radius)
+
+
+def _pate(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities, float, float]:
+    """Linear teachers of 100 rows each vote on some public rows; the largest noisy count is the answer, and a linear student learns those.
+
+    As many questions as keep the noise of a count at a quarter of the teachers, 20 to 2,000.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    from labeldp.accounting.cost import Cost
+    from labeldp.pate.linear import teacher_votes
+
+    classes = table.num_classes
+    chosen = Preprocessing.of(table.plain, power=0.5, dimensions=64)
+    x, test = _units(chosen, table.plain), _units(chosen, table.plain_test)
+    rng = np.random.default_rng([11, seed])
+    teachers = max(10, len(x) // _ROWS_A_TEACHER)
+    order = rng.permutation(len(x))[: teachers * (len(x) // teachers)].reshape(teachers, -1)
+    mu = math.sqrt(Cost.gaussian_cap(epsilon, DELTA).gaussian)
+    asked = int(min(2000, max(20, (teachers * mu / 4) ** 2 / 2), len(x)))
+    questions = rng.permutation(len(x))[:asked]
+    votes = teacher_votes(x, order, _entrusted(table.labels, order), questions, classes)
+    noise = GaussianCountNoise.calibrated(epsilon=epsilon, delta=DELTA, moved=2 * asked)
+    noisy = votes + noise.sample(votes.size, SecureEntropy()).reshape(votes.shape)
+    answers = noisy.argmax(axis=1)
+    said = noise.guarantee(2 * asked)
+    if len(np.unique(answers)) == 1:
+        found = np.full((len(test), classes), 1e-3 / classes)
+        found[:, answers[0]] += 1 - 1e-3
+        return found, said.epsilon, said.delta
+    student = LogisticRegression(C=10.0, max_iter=300).fit(x[questions], answers)
+    found = np.full((len(test), classes), 1e-6)
+    found[:, student.classes_] += student.predict_proba(test)
+    return found / found.sum(axis=1, keepdims=True), said.epsilon, said.delta
+
+
+def _entrusted(labels: PrivateLabels, shards: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    return labels.entrust(shards.ravel()).reshape(shards.shape)
+
+
+def _dp_sgd(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities, float, float]:
+    """Logistic regression by Opacus: it protects a whole row, features too, against its being there or not."""
+    try:
+        from opacus import PrivacyEngine
+    except ImportError:
+        raise InputError('DP-SGD is Opacus\'s: pip install "labeldp[bench]"') from None
+    import warnings
+
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    classes = table.num_classes
+    chosen = Preprocessing.of(table.plain, power=0.5, dimensions=64)
+    x, test = _units(chosen, table.plain), _units(chosen, table.plain_test)
+    y = _entrusted(table.labels, np.arange(len(x))).astype(np.int64)
+    torch.manual_seed(seed)
+    model: Any = torch.nn.Linear(x.shape[1], classes)
+    torch.nn.init.zeros_(model.weight)
+    torch.nn.init.zeros_(model.bias)
+    optimizer: Any = torch.optim.SGD(model.parameters(), lr=_RATE)
+    batch = min(_BATCH, len(x) // 4)
+    loader: Any = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=batch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Opacus's own, of its generator and its hooks
+        engine = PrivacyEngine(accountant="rdp")
+        model, optimizer, loader = engine.make_private_with_epsilon(
+            module=model, optimizer=optimizer, data_loader=loader, target_epsilon=epsilon, target_delta=DELTA, epochs=_EPOCHS,
+            max_grad_norm=0.5,
+        )  # fmt: skip
+        average = torch.zeros(classes, x.shape[1]), torch.zeros(classes)
+        steps = 0
+        for epoch in range(_EPOCHS):
+            for some, labels in loader:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(some), labels).backward()
+                optimizer.step()
+                if epoch >= _EPOCHS // 2:  # the second half's mean
+                    steps += 1
+                    for total, now in zip(average, model.parameters(), strict=True):
+                        total += now.detach()
+        spent = float(engine.get_epsilon(DELTA))
+    logits = torch.from_numpy(test) @ (average[0] / steps).T + average[1] / steps
+    return np.asarray(torch.softmax(logits.double(), dim=1).numpy()), spent, DELTA
+
+
+_FITS = {"moments": _moments, "clusters": _clusters, "pate": _pate, "dp-sgd": _dp_sgd}
