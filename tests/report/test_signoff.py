@@ -116,6 +116,7 @@ def test_a_measurement_above_what_is_proven(whole):
     assert said.state == "stop"
     assert "an attack measured ε of at least" in found(measured(whole, 60, 60))[0][1]
     assert "both cannot be right" in said.measured[-1]
+    assert checklist(measured(whole, 60, 60), None)[10].status == "look"
     assert said.steps[0].command.startswith("labeldp canaries plant LABELS --label y")
     assert "alert" in page_of(measured(whole, 60, 60))
     # Beside no proof it contradicts nothing.
