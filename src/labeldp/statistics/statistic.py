@@ -24,7 +24,7 @@ from labeldp.release.header import NOBODY_SAID, HandedOver
 from labeldp.release.rows import Named, Selection, Span
 from labeldp.release.sealed import Arrays, Sealed, is_sealed_header, shapes, write_sealed
 from labeldp.release.source import Source, Survey
-from labeldp.release.wanted import Fill, Progress, Wanted
+from labeldp.release.deliverable import Fill, Progress, Deliverable
 
 Places: TypeAlias = npt.NDArray[np.int64]
 _METADATA_BYTES = 1 << 20
@@ -113,8 +113,8 @@ class PublicRows:
 
 
 @dataclass(frozen=True)
-class StatisticOrder(Wanted):
-    """One statistic of the labels of a source, for the rows of a public file. See `Wanted` for what is not said here.
+class StatisticOrder(Deliverable):
+    """One statistic of the labels of a source, for the rows of a public file. See `Deliverable` for what is not said here.
 
     gathering  what looks at labels, once everything is charged
     """
