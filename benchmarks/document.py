@@ -469,6 +469,56 @@ def metrics_page(data: dict[str, Any]) -> str:
     ])  # fmt: skip
 
 
+SCORE_NAMES = METRIC_NAMES | {"accuracy": "accuracy", "precision": "precision", "class_share": "share of a class"}
+
+
+def score_page(data: dict[str, Any]) -> str:
+    """How often the limits of a score hold, and how it compares with released rows."""
+    asked, made = data["settings"], data["cells"]
+    rows = [
+        [
+            SCORE_NAMES[one["metric"]], str(one["cells"]), f"{one['mean_coverage']:.1%}", f"{one['least_coverage']:.1%}",
+            f"{one['least_in']} ({one['least_replicates']:,} draws)", str(one["cells_below"]),
+            "" if one["cannot_tell"] is None else f"{one['cannot_tell']:.0%}",
+            "" if one["median_width_to_true_labels"] is None else f"{one['median_width_to_true_labels']:.3g}×",
+        ]
+        for one in data["metrics"]
+    ]  # fmt: skip
+    shown = ("accuracy", "roc_auc", "average_precision", "log_loss")
+    cells = [
+        [
+            f"{cell['epsilon']:g}", f"{cell['rows']:,}", str(cell["metrics"]["accuracy"]["cells"]),
+            *(
+                f"{one['coverage']:.1%}, {one['cannot_tell']:.0%}" + (f", {one['width_to_true_labels']:.3g}×" if one["width_to_true_labels"] else "")
+                for one in (cell["metrics"][name] for name in shown)
+            ),
+        ]
+        for cell in made.values()
+        if (cell["classes"], cell["auc"], cell["share"]) == (2, 0.8, 0.1)
+    ]  # fmt: skip
+    against = [
+        [
+            SCORE_NAMES[one["metric"]], f"{one['epsilon']:g}", str(one["cells"]), f"{one['table_noise']:.3g}", f"{one['rows_noise']:.3g}",
+            f"{one['table_total']:.3g}", f"{one['rows_total']:.3g}", f"{one['rows_total'] / one['table_total']:.3g}×",
+        ]
+        for one in data["against_rows"] or ()
+    ]  # fmt: skip
+    sizes = sorted({cell["rows"] for cell in made.values()})
+    left = f" {data['not_drawn_again']} metrics of a cell came out below {asked['doubtful']:.1%} and were not drawn again yet, and {data['cells_missing']} cells were not drawn at all: the same command goes on."
+    return "\n\n".join([
+        "## Scores: limits that cover",
+        machine_line(data["machine"]),
+        f"`python benchmarks/score_coverage.py`: how often the {asked['nominal']:.0%} limits of a metric from a score's noisy table hold the population's value, by simulation: {len(made)} populations, ε and numbers of rows (from {sizes[0]:,} to {sizes[-1]:,}; from 1% to 50% positives; "
+        f"ε from 0.05 to 2; 2, 10 and 100 classes; two-sided geometric noise). At least {asked['least']:.0%} was asked for. \"Cannot tell\" counts as covering; its share, and the median width against the limits from the true labels of the same rows (not binned; 2 and 10 classes), are over cells with {asked['few']} expected positives or more, widths where it is said less than half of "
+        f"the time. A metric that came out below {asked['doubtful']:.1%} in a cell was drawn again with fresh rows and four times as many draws, which are what counts. Limits of AUC and average precision hold what binning may hide on top, and so cover more often." + (left if data["not_drawn_again"] or data["cells_missing"] else ""),
+        table(["metric", "cells", "mean coverage", "least", "where", f"below {asked['least']:.0%}", "cannot tell", "width"], rows),
+        "10% positives, AUC 0.8: coverage, how often it cannot be told, width against true labels:",
+        table(["ε", "rows", "counts", *(SCORE_NAMES[name] for name in shown)], cells),
+        "The same number from a score's table and from released rows (randomized response), 5,000 rows at the same ε: standard errors over draws (by quartiles), of the noise alone and in total. Accuracy is of two classes that are equally common, AUC of one with 10% positives:",
+        table(["metric", "ε", "counts", "noise: table", "noise: rows", "total: table", "total: rows", "rows to table"], against),
+    ])  # fmt: skip
+
+
 def main() -> None:
     pages = ["# Measured", "Written by `python benchmarks/document.py` from `benchmarks/results/`."]
     for name, page in (
@@ -483,6 +533,7 @@ def main() -> None:
         ("prior.json", prior_page),
         ("coverage.json", coverage_page),
         ("metrics-coverage.json", metrics_page),
+        ("score-coverage.json", score_page),
         ("torture.json", torture_page),
     ):
         if (RESULTS / name).exists():

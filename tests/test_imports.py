@@ -39,8 +39,6 @@ def test_training_says_what_to_install():
 TRAINING = (
     "experiment --dataset digits --epsilon 1 --out run",
     "train --release r.parquet --features x.parquet --out run",
-    "predict run --features x.parquet --out scores.parquet",
-    "evaluate run --release r.parquet --features x.parquet",
     "audit-repeat --dataset digits --epsilon 1 --out run",
     "pate run --dataset digits --out run",
 )

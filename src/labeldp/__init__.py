@@ -72,6 +72,7 @@ _PACKAGES = (
     "models",
     "release",
     "report",
+    "statistics",
     "training",
 )
 

@@ -19,8 +19,8 @@ from labeldp.entropy import SeededEntropy
 from labeldp.errors import InputError
 from labeldp.estimators import LabelDPMoments
 from labeldp.private import PrivateLabels
-from labeldp.statistics.choosing import choose_preprocessing
 from labeldp.statistics.moment_noise import MomentNoise, exact_moments
+from labeldp.statistics.preprocessing_rule import choose_preprocessing
 
 
 @dataclass(frozen=True)

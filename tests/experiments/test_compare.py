@@ -9,11 +9,10 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from labeldp.data.public import load_table
 from labeldp.errors import InputError
-from labeldp.evaluation.metrics import estimate_metrics
 from labeldp.experiments import compare
-from labeldp.experiments.compare import MODELS, SCORES, Comparing, compare_tables, led_back
+from labeldp.experiments.compare import MODELS, SCORES, Comparing, compare_tables, led_back, true_scores
 from labeldp.files.summary import TablesSummary
-from labeldp.mechanisms import NoPrivacy, RandomizedResponse
+from labeldp.mechanisms import RandomizedResponse
 from labeldp.release.release import Release
 
 pytest.importorskip("lightgbm", reason='LightGBM is an extra: pip install "labeldp[lightgbm]"')
@@ -107,7 +106,7 @@ def test_scores_on_true_labels_are_scikit_learns(classes):
     y = random.integers(0, classes, 300)
     p = random.dirichlet(np.ones(classes), 300).round(2) + 0.01  # with ties
     p /= p.sum(axis=1, keepdims=True)
-    found = estimate_metrics(NoPrivacy(classes), y, p, names=SCORES)
+    found = dict(zip(SCORES, true_scores(y, p), strict=True))
     given = (y, p[:, 1]) if classes == 2 else (y, p)
     auc = roc_auc_score(*given) if classes == 2 else roc_auc_score(*given, multi_class="ovr")
     one_hot = (y == 1) if classes == 2 else np.eye(classes)[y]
@@ -116,7 +115,9 @@ def test_scores_on_true_labels_are_scikit_learns(classes):
         "log_loss": log_loss(y, p),
         "average_precision": average_precision_score(one_hot, given[1]),
     }
-    assert {name: one.value for name, one in found.items()} == pytest.approx(wanted)
+    assert found == pytest.approx(wanted)
+    with pytest.raises(InputError, match="a ranking cannot be scored"):
+        true_scores(np.zeros_like(y), p)
 
 
 def test_a_model_is_named_once():

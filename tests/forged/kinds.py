@@ -134,6 +134,8 @@ def run_claims(found: dict[str, Any]) -> Claims:
         "insecure": Claim("warning", found["insecure"] is not None, unchecked),
         "trust": Claim("trust", found["trust"], unchecked),
         "data set": Claim("text", found["data_set"], unchecked),
+        "may be signed": Claim("least", ("stop", "look", "fine").index(found["sign_off"]["state"])),
+        "lines done": Claim("least", _done(found["checklist"])),
     }
     for accuracy in found["accuracies"]:
         claims[f"accuracy {accuracy['how']}"] = Claim("within", accuracy["interval_95"], "given" in accuracy)
@@ -150,6 +152,12 @@ def run_claims(found: dict[str, Any]) -> Claims:
         claims["confidence"] = Claim("least", headline["confidence"])
         claims["assuming"] = Claim("warning", not headline["assumption"].startswith("none"), "given" in headline)
     return claims
+
+
+def _done(lines: list[dict[str, Any]]) -> int:
+    """Of those that do not say by whose account they are done."""
+    by_account = "by the audit’s own account", "by its own account", "as the files say", "as the release says"
+    return sum(line["status"] == "done" and not any(words in line["why"] for words in by_account) for line in lines)
 
 
 def predicted(folder: str) -> Reader:

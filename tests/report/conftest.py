@@ -45,6 +45,30 @@ def runs(tmp_path_factory):
     return place
 
 
+@pytest.fixture(scope="session")
+def owned(tmp_path_factory):
+    """Labels of somebody's own: canaries planted, released with ids under a budget, trained on, audited."""
+    place = tmp_path_factory.mktemp("owned")
+    draw = random.Random(1)
+    rows = [(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(400)]
+    (place / "v.csv").write_text(
+        "id,y\n" + "".join(f"r{i},{'yes' if a > 0 else 'no'}\n" for i, (a, _) in enumerate(rows))
+    )
+    (place / "x.csv").write_text("id,a,b\n" + "".join(f"r{i},{a:.3f},{b:.3f}\n" for i, (a, b) in enumerate(rows)))
+    columns = "--label y --id id --classes no,yes"
+    labeldp_commands(
+        [
+            f"canaries plant v.csv {columns} --count 60 --out planted.parquet --secret canaries.npz",
+            f"release planted.parquet {columns} --epsilon 1 --budget 2 --shuffle --out released.parquet",
+            "train --release released.parquet --features x.csv --id id --canary-share 0.15 --epochs 3 --out run",
+            "predict run --features x.csv --id id --out scores.parquet",
+            "audit scores.parquet --canaries canaries.npz --release released.parquet --out audit",
+        ],
+        cwd=place,
+    )
+    return place
+
+
 TWO = "train --release two.parquet --features p.csv --id id --model mlp --epochs 3 --holdout 0.4"
 GAMES = "audit-repeat --dataset digits --epsilon 2 --trainings 4"
 HEURISTIC = "audit-heuristic --dataset digits --mechanism none --model linear --epochs 1 --canaries 40 --plantings 2"

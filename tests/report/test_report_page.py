@@ -6,13 +6,15 @@ from itertools import pairwise
 import pytest
 
 from labeldp.report.page import Report
-from labeldp.report.view import best_guess, up_to
+from labeldp.report.promise import best_guess, up_to
 
 pytestmark = pytest.mark.xdist_group("runs")
 
 
 @pytest.fixture(scope="session")
-def pages(runs):
+def pages(runs, owned):
+    Report.of([owned / "run", owned / "audit"], ledger=owned / "reader.ledger", owner=True).save(runs / "owned.html")
+    Report.of([runs / "none"]).save(runs / "none.html")
     Report.of([runs / "plain"]).save(runs / "one.html")
     Report.of([runs / "two"]).save(runs / "two.html")
     Report.of([runs / "few"]).save(runs / "few.html")
@@ -53,8 +55,47 @@ def test_runs_unfold(pages, visit):
     assert page.locator("#run-3 .alarm").is_visible()
 
 
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("owned.html", "Nothing wrong was found"),
+        ("one.html", "Look at this before you sign"),
+        ("none.html", "Do not sign"),
+    ],
+)
+@pytest.mark.parametrize("size", [(380, 740), (1200, 800)])
+@pytest.mark.parametrize("script", [True, False])
+def test_the_verdict_is_what_one_sees_first(pages, visit, name, state, size, script):
+    """On the first screen, wide or narrow, with its sentence; no script, no scrolling."""
+    page = visit(pages / name, viewport=dict(zip(("width", "height"), size, strict=True)), java_script_enabled=script)
+    assert page.locator(".verdict .state").inner_text() == state
+    box = page.locator(".verdict .sentence").bounding_box()
+    assert box["y"] + box["height"] <= size[1]
+    questions = page.locator(".answers th").all_inner_texts()
+    assert questions == [
+        "What was promised?",
+        "To whom?",
+        "What was measured?",
+        "Is anything wrong?",
+        "What to do next?",
+    ]
+    below = page.locator(".answers").bounding_box()["y"]
+    assert page.locator(".cards").bounding_box()["y"] > below > box["y"]
+
+
+def test_a_status_is_more_than_a_colour(pages, visit):
+    page = visit(pages / "owned.html")
+    found = page.locator(".checklist .status")
+    assert found.count() == 16
+    assert set(found.all_inner_texts()) == {"done", "cannot be seen from files"}
+    marks = page.evaluate(
+        "[...document.querySelectorAll('.status')].map((one) => getComputedStyle(one, '::before').content)"
+    )
+    assert set(marks) == {'"✓"', '"?"'}
+
+
 @pytest.mark.parametrize("width", [320, 380, 768, 1200])
-@pytest.mark.parametrize("name", ["one.html", "two.html", "few.html", "many.html"])
+@pytest.mark.parametrize("name", ["one.html", "two.html", "few.html", "many.html", "owned.html", "none.html"])
 def test_nothing_is_wider_than_the_screen(pages, visit, name, width):
     page = visit(pages / name, viewport={"width": width, "height": 800})
     page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
@@ -85,7 +126,7 @@ def test_contrast(pages, visit, scheme):
     assert {name: ratio for name, ratio in found if ratio < 4.5} == {}
 
 
-@pytest.mark.parametrize("name", ["one.html", "two.html"])
+@pytest.mark.parametrize("name", ["one.html", "two.html", "owned.html"])
 def test_for_screen_readers(pages, visit, name):
     page = visit(pages / name)
     assert page.evaluate("document.documentElement.lang") == "en"
@@ -113,6 +154,8 @@ def test_print(pages, visit):
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("#run-4 .cards").is_visible()
+    assert page.locator("#run-4 .checklist").is_visible()
+    assert page.locator("#run-4 .verdict").is_visible()
     assert not page.locator("#run-1 input[type=range]").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.pdf().startswith(b"%PDF")

@@ -84,7 +84,12 @@ def test_what_is_refused():
     x, y = blobs(50)
     clusters = Clusters.of(x, 4)
     where, weights = clusters.spread(x)
-    for bad_where, bad_weights in ((where, weights + 1), (where + 4, weights), (where[:5], weights[:5]), (where, weights * 1.0)):
+    for bad_where, bad_weights in (
+        (where, weights + 1),
+        (where + 4, weights),
+        (where[:5], weights[:5]),
+        (where, weights * 1.0),
+    ):
         with pytest.raises(InputError):
             exact_histogram(bad_where, bad_weights, PrivateLabels(y, 3), 4, clusters.parts)
     for bad in ({"width": 0.0}, {"parts": 0}, {"centres": np.array([[np.nan]], dtype=np.float32)}):

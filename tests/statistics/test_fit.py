@@ -31,7 +31,9 @@ def problem(n=3000, d=6, classes=2, seed=0, strength=1.0):
 def fitted(q, y, made, classes, epsilon=None, seed=0, **options):
     dimensions = made.dimensions
     if epsilon is None:
-        noise = MomentNoise(made.radius / 16, made.radius, dimensions, classes)  # as little as there can be, and none is added
+        noise = MomentNoise(
+            made.radius / 16, made.radius, dimensions, classes
+        )  # as little as there can be, and none is added
         return fit_moments(q, exact_moments(q, PrivateLabels(y, classes), noise), noise, made.variances, **options)
     noise = MomentNoise.calibrated(
         epsilon=epsilon, delta=1e-5, radius=made.radius, dimensions=dimensions, num_classes=classes

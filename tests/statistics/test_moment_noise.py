@@ -72,7 +72,9 @@ def test_moments_are_sums_of_rows():
         x[y == c].sum(axis=0, dtype=np.int64).tolist() for c in range(4)
     ]
     two = MomentNoise(1e4, 400, 7, 2)
-    assert exact_moments(x, PrivateLabels(y % 2, 2), two)[:, 0].tolist() == x[y % 2 == 1].sum(0, dtype=np.int64).tolist()
+    assert (
+        exact_moments(x, PrivateLabels(y % 2, 2), two)[:, 0].tolist() == x[y % 2 == 1].sum(0, dtype=np.int64).tolist()
+    )
 
 
 @given(rows=st.lists(st.lists(st.integers(-300, 300), min_size=3, max_size=3), min_size=1, max_size=4))
@@ -86,7 +88,8 @@ def test_lengths_are_checked_in_whole_numbers(rows):
 
 
 @pytest.mark.parametrize(
-    "table", [np.array([[2**40, 0]]), np.array([[0.5, 0.5]]), np.array([1, 2]), np.array([[-(2**15), 0]], dtype=np.int16)]
+    "table",
+    [np.array([[2**40, 0]]), np.array([[0.5, 0.5]]), np.array([1, 2]), np.array([[-(2**15), 0]], dtype=np.int16)],
 )
 def test_what_is_too_long_or_no_whole_number(table):
     with pytest.raises(InputError):

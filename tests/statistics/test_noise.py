@@ -19,7 +19,7 @@ from labeldp.statistics.noise import GaussianCountNoise, GeometricNoise, noise_f
 def test_the_geometric_certificate_is_that_of_its_integer_and_never_above_what_was_asked(epsilon, moved):
     noise = GeometricNoise.calibrated(epsilon=epsilon, moved=moved)
     stated = noise.certificate(moved).epsilon()
-    exact = moved * math.log(Fraction(1 << 64, noise.stay))
+    exact = moved * math.log1p(Fraction((1 << 64) - noise.stay, noise.stay))
     assert exact * (1 - 1e-12) <= stated <= epsilon
     assert stated >= epsilon * (1 - 1e-6) or noise.stay == (1 << 64) - 1
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.errors import InputError
-from labeldp.statistics.whitening import RADIUS, Axes, Curves, Preprocessing
+from labeldp.statistics.whitening import RADIUS, Axes, ColumnCurves, Preprocessing
 
 
 def table(seed=0, n=800):
@@ -39,7 +39,7 @@ def test_rounding_shortens_and_by_less_than_a_thousandth():
     assert (np.abs(q) <= np.abs(z) + 1e-6).all()
     assert (np.abs(q - z) < 1 + 1e-4).all()
     lost = 1 - np.linalg.norm(q.astype(float), axis=1) / np.linalg.norm(z, axis=1)
-    assert 0 <= lost.min()
+    assert lost.min() >= 0
     assert lost.max() < 1e-3
 
 
@@ -59,7 +59,7 @@ def test_axes_come_by_variance_and_are_cut_off():
 
 def test_hats_add_up_to_one_and_hold_straight_lines():
     x = table()
-    curves = Curves.of(x, 8)
+    curves = ColumnCurves.of(x, 8)
     assert [len(one) for one in curves.knots] == [8, 8, 0, 5]
     e = curves(x)
     np.testing.assert_allclose(e[:, :8].sum(axis=1), 1)
@@ -84,7 +84,14 @@ def test_arrays_go_there_and_back_and_are_checked():
     np.testing.assert_array_equal(made.apply(x.astype(np.float32))[:, -1], made.apply(x)[:, -1])
     good = made.to_arrays()
     for name, value in good.items():
-        for bad in (None, value[:-1], value.astype(object), np.full_like(value, -1), value.astype(complex), np.float64(np.nan)):
+        for bad in (
+            None,
+            value[:-1],
+            value.astype(object),
+            np.full_like(value, -1),
+            value.astype(complex),
+            np.float64(np.nan),
+        ):
             with pytest.raises(InputError):
                 Preprocessing.from_arrays(good | {name: bad})
         with pytest.raises(InputError):

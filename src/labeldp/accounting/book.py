@@ -41,6 +41,7 @@ class ReleaseRecord:
     made: str
     state: str = CHARGED
     checksum: str | None = None
+    handed_over: dict[str, str] | None = None
 
     def reached(self, state: str) -> bool:
         """Whether the release is in this state or a later one."""
@@ -282,5 +283,6 @@ def _release(entry: Entry, said: Charged, folder: Path) -> ReleaseRecord:
     cost = None if said.cost is None else Cost.from_json(said.cost)
     rows = rows_from_json(said.rows, folder)
     return ReleaseRecord(
-        entry.number, entry.hash, said.data_set, rows, cost, said.request, said.insecure, day_of(said.at)
-    )
+        entry.number, entry.hash, said.data_set, rows, cost, said.request, said.insecure, day_of(said.at),
+        handed_over=said.handed_over,
+    )  # fmt: skip

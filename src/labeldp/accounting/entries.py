@@ -141,14 +141,20 @@ class Charged(LedgerEntry):
     insecure: str | None
     at: str
     cost: dict[str, Any] | None = None
+    handed_over: dict[str, str] | None = None  # to whom, what for, who said so
 
     def __post_init__(self) -> None:
-        check_texts(self.data_set, self.insecure, self.at)
+        check_texts(self.data_set, self.insecure, self.at, *(self.handed_over or {}).values())
         mechanism = self.request.get("mechanism")
         name = mechanism.get("name") if isinstance(mechanism, dict) else None
         if not isinstance(name, str):
             raise InputError("a request names its mechanism.")
         check_texts(name)  # which statements show
+
+    def written(self) -> tuple[str, dict[str, Any]]:
+        """To whom only where it was stated."""
+        kind, body = super().written()
+        return kind, {name: value for name, value in body.items() if name != "handed_over" or value is not None}
 
 
 @dataclass(frozen=True)

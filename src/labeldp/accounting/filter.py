@@ -7,7 +7,7 @@ never traded. Requests may depend on everything that was released before.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from labeldp.accounting.book import Book, DataSet, ReleaseRecord
@@ -89,6 +89,7 @@ class Request:
     ids: RowIds | None = None  # all ids of the data set, released now or not
     other_ids: str | None = None  # the group of ids that these are said to be of: other people than equal ids elsewhere
     ledger: str | None = None  # the one with whose key ids and columns were hashed
+    handed_over: dict[str, str] = field(default_factory=dict)  # to whom, what for: recorded, and no part of the request
 
     def __post_init__(self) -> None:
         check_again(self.again)
@@ -163,7 +164,7 @@ def decide(book: Book, request: Request, budget: Budget, now: str) -> Decision:
     if insecure is None and data_set.unprotected is not None:
         insecure = f"the data set is unprotected since an earlier release ({data_set.unprotected})"
     rows, cost = request.rows.to_json(), _json(request.cost)
-    entries.append(Charged(data_set.name, rows, request.details, insecure, now, cost))
+    entries.append(Charged(data_set.name, rows, request.details, insecure, now, cost, request.handed_over or None))
     return Decision(tuple(entries), None)
 
 
@@ -332,6 +333,7 @@ def _differences(before: list[ReleaseRecord], request: Request) -> str:
     words = {"mechanism": "mechanism or ε", "label": "the label column", "label_names": "the class names",
              "shuffle": "`shuffle`", "entropy": "the source of the noise",
              "public_prior": "where the public prior comes from", "channels": "the public prior", "selection": "the candidates",
+             "cells": "the predictions", "bins": "the bins", "predictions": "the predictions", "features": "the features",
              "planting": "the canaries (these rows were released before without them, or with others)"}  # fmt: skip
 
     def differing(release: ReleaseRecord) -> list[str]:

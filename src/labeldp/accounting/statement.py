@@ -77,6 +77,7 @@ def _release(release: ReleaseRecord) -> dict[str, Any]:
         "rows_text": text,
         "mechanism": release.request["mechanism"]["name"],
         "request": release.request,
+        "handed_over": release.handed_over,
         "cost": release.cost.to_json() if release.cost else None,
         "cost_text": describe_caps(release.cost) if release.cost else "unbounded",
         "insecure": release.insecure,

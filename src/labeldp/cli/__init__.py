@@ -79,6 +79,8 @@ _OWNER, _FEATURES, _BOTH, _RESEARCH = "Label owner", "Feature owner", "Both", "R
 _COMMANDS = (
     (_OWNER, "plan", of.PlanOptions, of.plan, owner.plan),
     (_OWNER, "release", of.ReleaseOptions, of.release, owner.release),
+    (_OWNER, "score", of.ScoreOptions, of.score, owner.statistic),
+    (_OWNER, "moments", of.MomentsOptions, of.moments, owner.statistic),
     (_OWNER, "select", of.SelectOptions, of.select, owner.select),
     (_OWNER, "audit", of.AuditOptions, of.audit, owner.audit),
     (_FEATURES, "inspect", of.InspectOptions, of.inspect, user.inspect),

@@ -75,7 +75,8 @@ def present(options: Options, result: Any, show: Show, *, json: bool) -> None:
     """Warnings, then one JSON document or what people read. What is not complete says so afterwards, by its `error`."""
     if result is None:  # of several processes, the first has it
         return
-    for warning in result.get("warnings", ()) if isinstance(result, dict) else ():
+    told = result.done if hasattr(result, "done") else result
+    for warning in told.get("warnings", ()) if isinstance(told, dict) else ():
         warn(warning)
     if json:
         print_json(result.to_json() if hasattr(result, "to_json") else result)

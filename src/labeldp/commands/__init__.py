@@ -20,6 +20,7 @@ from labeldp.commands.ledger import (
     ledger_show,
     ledger_verify,
 )
+from labeldp.commands.moments import MomentsOptions, moments
 from labeldp.commands.option import Options
 from labeldp.commands.pate import (
     PateAccountOptions,
@@ -40,6 +41,7 @@ from labeldp.commands.progress import Progress
 from labeldp.commands.release import ReleaseOptions, release
 from labeldp.commands.report import ReportOptions, report
 from labeldp.commands.reproduce import ReproduceOptions, reproduce
+from labeldp.commands.score import ScoreOptions, score
 from labeldp.commands.select import SelectOptions, select
 from labeldp.commands.train import TrainOptions, train
 
@@ -56,6 +58,7 @@ __all__ = [
     "LedgerGetOptions",
     "LedgerShowOptions",
     "LedgerVerifyOptions",
+    "MomentsOptions",
     "Options",
     "PateAccountOptions",
     "PateAggregateOptions",
@@ -70,6 +73,7 @@ __all__ = [
     "RepeatOptions",
     "ReportOptions",
     "ReproduceOptions",
+    "ScoreOptions",
     "SelectOptions",
     "TrainOptions",
     "audit",
@@ -85,6 +89,7 @@ __all__ = [
     "ledger_get",
     "ledger_show",
     "ledger_verify",
+    "moments",
     "pate_account",
     "pate_aggregate",
     "pate_features",
@@ -96,6 +101,7 @@ __all__ = [
     "release",
     "report",
     "reproduce",
+    "score",
     "select",
     "train",
 ]

@@ -15,8 +15,8 @@ from labeldp.errors import InputError
 Offered = Callable[[Mapping[str, Any]], list[str]]
 
 # What help groups options by, in this order; those without a panel come first.
-DATA, SELECTION, PRIVACY, BUDGET, TEACHERS, ANSWERS, STUDENTS, MODEL, JUDGING, BOUND, MACHINE, EXPERIMENTS = PANELS = (
-    "Data", "Selection", "Privacy", "Budget and ledger", "Teachers", "Answers", "Students", "Model and recipe", "Judging", "Bound",
+DATA, SELECTION, PRIVACY, BUDGET, RECORD, TEACHERS, ANSWERS, STUDENTS, MODEL, JUDGING, BOUND, MACHINE, EXPERIMENTS = PANELS = (
+    "Data", "Selection", "Privacy", "Budget and ledger", "For the record", "Teachers", "Answers", "Students", "Model and recipe", "Judging", "Bound",
     "Machine", "Experiments",
 )  # fmt: skip
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from labeldp.commands.option import BUDGET, DATA, EXPERIMENTS, Option
+from labeldp.commands.option import DATA, EXPERIMENTS, Option
 from labeldp.commands.progress import SILENT, Progress
 from labeldp.commands.shared import (
     AccountOptions,
-    BudgetGaussianOption,
     BudgetOptions,
     ClassesOption,
     DeltaOption,
     EpsilonOption,
+    GaussianBudgetOptions,
+    HandedOverOptions,
     IdOption,
     LabelOption,
     LabelsArgument,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 # fmt: off
 @dataclass(frozen=True, kw_only=True)
-class ReleaseOptions(AccountOptions, BudgetOptions):
+class ReleaseOptions(HandedOverOptions, AccountOptions, BudgetOptions, GaussianBudgetOptions):
     """What `labeldp release` is told. `classes`, `prior` and `rows` may also be given as objects."""
 
     labels: LabelsArgument
@@ -56,8 +57,6 @@ class ReleaseOptions(AccountOptions, BudgetOptions):
     rows: Annotated[RowsGiven | None, Option("Release only rows a:b of the file (from 0, b excluded), a random part of them by id (1/2, 2/2), or those whose ids a file names (.txt: one a line; else a table with the --id column).", panel=DATA, kind=str)] = None
     public_prior: Annotated[Path | None, Option("Class probabilities by row (`labeldp predict --out`) from a model that did not see these labels: each row then gets the most informative channel for its own prior, or with --mechanism response RRWithPrior.", panel=DATA)] = None
     shuffle: ShuffleOption = False
-    budget_gaussian: BudgetGaussianOption = None
-    budget_delta: Annotated[float | None, Option("The δ of --budget-gaussian.", panel=BUDGET)] = None
     insecure_no_privacy: Annotated[bool, Option("With --mechanism none: write the true labels, for baselines.", panel=EXPERIMENTS)] = False
 # fmt: on
 
@@ -79,7 +78,7 @@ def release(options: ReleaseOptions, progress: Progress = SILENT) -> dict[str, A
     from labeldp.release.order import Order
     from labeldp.release.source import TableSource, data_set_of, refuse_telling_ids
 
-    caps = _gaussian_caps(options)
+    caps = options.gaussian_caps()
     classes = declared_classes(options.classes)
     selected = _selected(options)
     prior = read_prior(options.prior, classes)
@@ -102,7 +101,8 @@ def release(options: ReleaseOptions, progress: Progress = SILENT) -> dict[str, A
         order, warnings = _order_with_prior(options, source, name, selected, entropy, ledger)
     else:
         order = Order(
-            source, mechanism, name, selected=selected, shuffle=options.shuffle, requested_epsilon=options.epsilon or 0.0
+            source, mechanism, name, selected=selected, shuffle=options.shuffle, requested_epsilon=options.epsilon or 0.0,
+            handed_over=options.handed_over(),
         )  # fmt: skip
     with progress.doing("reading") as shown:
         made = make_release(
@@ -111,6 +111,7 @@ def release(options: ReleaseOptions, progress: Progress = SILENT) -> dict[str, A
         )  # fmt: skip
     if made.data_set.fingerprint.by == "name":
         warnings.append(NAME_ALONE.format(name))
+    warnings += options.told_before(made.record.handed_over)
     said = None if options.data_set else "the file says so" if stated else "the file's stem; --data-set names another"
     return _summary(options, order.mechanism, made, ledger, said) | {"warnings": warnings}
 
@@ -140,15 +141,8 @@ def _summary(
         "entry": made.record.number,
         "checksum": made.record.checksum,
         "insecure": made.record.insecure,
+        "handed_over": made.record.handed_over,
     }
-
-
-def _gaussian_caps(options: ReleaseOptions) -> tuple[float, float] | None:
-    if options.budget_gaussian is None and options.budget_delta is None:
-        return None
-    if options.budget_gaussian is None or options.budget_delta is None:
-        raise InputError("`budget_gaussian` and `budget_delta` go together: a Gaussian cost is an ε at a δ.")
-    return options.budget_gaussian, options.budget_delta
 
 
 def _selected(options: ReleaseOptions) -> Selection | None:
@@ -193,7 +187,7 @@ def _order_with_prior(
     prior = PublicPrior.read(options.public_prior)
     order = Order.with_prior(
         prior, source, name, epsilon=epsilon, entropy=entropy, mechanism=options.mechanism, selected=selected,
-        shuffle=options.shuffle,
+        shuffle=options.shuffle, handed_over=options.handed_over(),
     )  # fmt: skip
     return order, list(prior.warnings(ledger))
 

@@ -16,6 +16,7 @@ from labeldp.commands.option import (
     MACHINE,
     MODEL,
     PRIVACY,
+    RECORD,
     Argument,
     Option,
     Options,
@@ -25,6 +26,7 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.release.classes import Classes
+    from labeldp.release.header import HandedOver
     from labeldp.release.rows import Selection
 
     ClassesGiven = str | int | Sequence[str] | Classes
@@ -103,7 +105,45 @@ class BudgetOptions(Options):
     insecure_seed: InsecureSeedOption = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class HandedOverOptions(Options):
+    """To whom it goes, what for, and who said so."""
+
+    recipient: Annotated[str | None, Option("Who gets the file: in your own words, into the file, the ledger and the report.", panel=RECORD)] = None
+    purpose: Annotated[str | None, Option("What for.", panel=RECORD)] = None
+    approver: Annotated[str | None, Option("Who approved it.", panel=RECORD)] = None
+
+    def handed_over(self) -> HandedOver:
+        """As one object."""
+        from labeldp.release.header import HandedOver
+
+        return HandedOver(self.recipient, self.purpose, self.approver)
+
+    def told_before(self, recorded: dict[str, str] | None) -> list[str]:
+        """The same again is the same file: what it says of its recipient is what was said the first time."""
+        said = self.handed_over().to_json()
+        if not said or said == (recorded or {}):
+            return []
+        before = ", ".join(f"{name} {text!r}" for name, text in (recorded or {}).items()) or "nothing"
+        return [f"this was released before, and the file and the ledger have {before} on record, not what is said now."]
+
+
 BudgetGaussianOption = Annotated[float | None, Option("Cap on Gaussian releases: their ε, at the δ of --budget-delta (of pate: at --delta).", panel=BUDGET)]
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianBudgetOptions(Options):
+    """The cap on Gaussian costs."""
+
+    budget_gaussian: BudgetGaussianOption = None
+    budget_delta: Annotated[float | None, Option("The δ of --budget-gaussian.", panel=BUDGET)] = None
+
+    def gaussian_caps(self) -> tuple[float, float] | None:
+        """Both numbers, or neither."""
+        if self.budget_gaussian is None and self.budget_delta is None:
+            return None
+        if self.budget_gaussian is None or self.budget_delta is None:
+            raise InputError("`budget_gaussian` and `budget_delta` go together: a Gaussian cost is an ε at a δ.")
+        return self.budget_gaussian, self.budget_delta
 
 # fmt: on
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,8 +85,9 @@ class TrainingOptions(Options):
 class TrainOptions(TrainingOptions):
     """What `labeldp train` is told."""
 
-    release: Annotated[tuple[Path, ...], Option("A release file. Several times: releases of different rows.", panel=DATA)]
     features: FeaturesOption
+    release: Annotated[tuple[Path, ...], Option("A release file. Several times: releases of different rows.", panel=DATA)] = ()
+    moments: Annotated[Path | None, Option("In place of a release, moments (`labeldp moments`) of these very rows: a linear model, fitted at once.", panel=DATA)] = None
     id_column: IdOption = None
     image_size: ImageSizeOption = None
     test_features: Annotated[Path | None, Option("Rows with public labels.", panel=JUDGING)] = None
@@ -104,6 +105,8 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
     """
     from labeldp.machine import joined
 
+    if options.moments is not None:
+        return _train_moments(options, options.moments)
     if not options.release:
         raise InputError("`release` is missing: what was released of the labels.")
     check_training(options)
@@ -116,6 +119,29 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
         job = job_of(options, release, given.values, given)
         summary = fit(options, job, test, shown, world)
     return {**summary, **found_before} if world.first else None
+
+
+def _train_moments(options: TrainOptions, path: Path) -> dict[str, Any]:
+    """All that was released of these rows' labels is one statistic; how to fit it follows from its noise."""
+    from labeldp.data.features import read_features
+    from labeldp.runs.moments import train_moments
+    from labeldp.statistics.moments_file import Moments
+
+    usual = TrainOptions(out=options.out, features=options.features)
+    taken = {"moments", "features", "out", "id_column"}
+    more = [
+        one.name
+        for one in fields(options)
+        if one.name not in taken and getattr(options, one.name) != getattr(usual, one.name)
+    ]
+    if more:
+        raise InputError(f"moments are fitted by their own rule: leave out {', '.join(f'`{name}`' for name in more)}.")
+    found_before = was_finished(options.out)
+    moments = Moments.load(path)
+    given = read_features(options.features, options.id_column, missing=True)
+    given.refuse_categories()
+    given.refuse_label(moments.header.get("label"), moments.class_names)
+    return {**train_moments(moments, given, options.out, path=path), **found_before}
 
 
 def was_finished(out: Path) -> dict[str, str]:

@@ -25,6 +25,7 @@ REPRODUCED = (
 SCALES = ("smoke", "cpu", "paper")
 AT_THRESHOLD = ("precision", "recall")
 EVALUATED = ("accuracy", "roc_auc", "average_precision", "log_loss", "brier", "log_likelihood", *AT_THRESHOLD)
+CHOSEN_BY = ("accuracy", "brier", "log_loss")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16")
 DENOISERS = ("bayes", "min-projection", "softmax", "argmax", "none")

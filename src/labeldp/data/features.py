@@ -64,6 +64,13 @@ class Features:
             return self.values
         return np.asarray(self.values[:, [self.columns.index(name) for name in columns]])
 
+    def refuse_categories(self) -> None:
+        """For models that take numbers alone: a category's code is none."""
+        if self.categorical:
+            raise InputError(
+                f"column {self.categorical[0]!r} holds codes of categories, which are no quantities, and this takes numbers only. {_KEPT}"
+            )
+
     def refuse_label(self, label: str | None, label_names: Sequence[str] | None = None) -> None:
         """The released label must not be among the features, nor must an image's path tell its class: no promise would be kept.
 
@@ -97,10 +104,7 @@ _KEPT = "Make features without `categories='keep'`, or use `model='lightgbm'`."
 
 def check_complete(features: Features) -> None:
     """For models that take numbers alone: a category's code is none, and neither is what is missing."""
-    if features.categorical:
-        raise InputError(
-            f"column {features.categorical[0]!r} holds codes of categories, which are no quantities, and this takes numbers only. {_KEPT}"
-        )
+    features.refuse_categories()
     if features.values.dtype.kind == "f":
         gaps = np.isnan(features.values)
         if gaps.any():

@@ -25,6 +25,8 @@ from labeldp.estimators import boosting
 from labeldp.estimators.boosted import MANY, BoostingRecipe, fit_boosted
 from labeldp.estimators.linear import LinearRecipe, fit_linear_path
 from labeldp.evaluation.metrics import MetricEstimate, estimate_metrics
+from labeldp.evaluation.proper import losses
+from labeldp.evaluation.ranking import Ranked, average_precision
 from labeldp.experiments.statistic import STATISTICS, fit_statistic
 from labeldp.files.run import RunFolder
 from labeldp.files.schema import decode
@@ -310,12 +312,23 @@ class _Model:
         self, reading: str, probabilities: Probabilities, seconds: float, estimates: dict[str, MetricEstimate]
     ) -> StatedFit:
         """By true test labels."""
-        true = _scores(NoPrivacy(self.table.num_classes), self.table.test_labels, probabilities)
-        auc, loss, precision = (true[name].value for name in SCORES)
-        if auc is None or loss is None or precision is None:
-            raise InputError(f"the test rows of {self.table.name} are too few to score a model.")
         stated = {name: _stated(estimate) for name, estimate in estimates.items()}
-        return StatedFit(self.name, reading, float(auc), float(loss), float(precision), seconds, stated)
+        return StatedFit(self.name, reading, *true_scores(self.table.test_labels, probabilities), seconds, stated)
+
+
+def true_scores(labels: npt.NDArray[Any], probabilities: Probabilities) -> tuple[float, float, float]:
+    """AUC, log loss and average precision on these very rows; of more than two classes the means of each against the rest."""
+    loss = losses(probabilities, "log_loss")[np.arange(len(labels)), labels].mean()
+    aucs, precisions = [], []
+    for number in (1,) if probabilities.shape[1] == 2 else range(probabilities.shape[1]):
+        ranked, one = Ranked.by(probabilities[:, number]), (labels == number).astype(np.float64)
+        precision = average_precision(ranked, one)
+        if precision is None or one.all():
+            raise InputError(f"no test row, or every one, is of class {number}: a ranking cannot be scored.")
+        w = one[ranked.order]
+        aucs.append(float(w @ ranked.below(1 - w, 0.5)) / float(w.sum() * (1 - w).sum()))
+        precisions.append(precision)
+    return float(np.mean(aucs)), float(loss), float(np.mean(precisions))
 
 
 def _whole(probabilities: Any) -> Probabilities:

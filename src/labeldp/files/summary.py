@@ -484,7 +484,7 @@ class Config:
     @property
     def takes_holes(self) -> bool:
         """Whether its model is content with missing values."""
-        return self.model == "lightgbm"
+        return self.model in ("lightgbm", "moments")
 
     @property
     def seed(self) -> int:

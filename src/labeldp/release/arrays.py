@@ -52,7 +52,7 @@ def release_labels(
         raise InputError("entropy must be SecureEntropy() or, for experiments, SeededEntropy(seed).")
     classes = Classes(mechanism.num_classes, tuple(label_names) if label_names is not None else None)
     form = AS_WRITTEN if ids_as_written else CANONICAL
-    source = ArraySource(_wrapped(labels, classes), classes, ids, label, id_form=form)
+    source = ArraySource(wrapped(labels, classes), classes, ids, label, id_form=form)
     if ids is None:
         warnings.warn(NAME_ALONE.format(data_set), stacklevel=_CALLER)
     order = Order(source, mechanism, data_set)
@@ -63,7 +63,8 @@ def release_labels(
     return release
 
 
-def _wrapped(labels: PrivateLabels | npt.ArrayLike, classes: Classes) -> PrivateLabels:
+def wrapped(labels: PrivateLabels | npt.ArrayLike, classes: Classes) -> PrivateLabels:
+    """Class numbers, or texts where the classes have names."""
     if classes.names is not None and not isinstance(labels, PrivateLabels):
         values = np.asarray(labels)
         if values.dtype.kind in "UO" and values.ndim == 1 and values.size:

@@ -18,6 +18,7 @@ from labeldp.errors import InputError, LedgerError, VerificationError
 from labeldp.files.atomic import look_up, place_file
 from labeldp.provenance import date_files
 from labeldp.release.release import Description
+from labeldp.release.sealed import read_sealed, statistic_name
 
 
 def fetch(ledger: Ledger, number: int, out: Path) -> bool:
@@ -51,8 +52,8 @@ def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
     known = {entry.number: entry.hash for entry in entries}
     checked = []
     for path in releases:
-        release = Description.read(path)
-        told = release.header["ledger"]
+        header, checksum = _read(path)
+        told = header["ledger"]
         if told["id"] != book.ledger:
             raise VerificationError(
                 f"{path} was released through another ledger ({told['id']}), not through {ledger.path}."
@@ -67,9 +68,9 @@ def verify(ledger: Ledger, releases: Sequence[Path]) -> dict[str, Any]:
                 f"entry {told['entry']} of {ledger.path} is not the one that {path} was released as: rewritten."
             )
         recorded = book.releases.get(told["entry"])
-        if recorded is None or recorded.checksum != release.checksum:
+        if recorded is None or recorded.checksum != checksum:
             raise VerificationError(f"{path} is not the file that {ledger.path} recorded as release {told['entry']}.")
-        checked.append({"file": str(path), "entry": told["entry"], "checksum": release.checksum})
+        checked.append({"file": str(path), "entry": told["entry"], "checksum": checksum})
     for data_set in book.data_sets.values():
         broken = broken_promise(data_set)
         if broken is not None:
@@ -99,9 +100,18 @@ def check_out(out: Path, ledger: Ledger) -> None:
 def intact(path: Path) -> str | None:
     """The checksum of a release file whose content has it, read piece by piece; None where there is no file, or it was altered."""
     try:
-        return Description.read(path).checksum if path.is_file() else None
+        return _read(path)[1] if path.is_file() else None
     except InputError:
         return None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], str]:
+    """Header and checksum of a file of rows, or of a statistic, whose content has it."""
+    if statistic_name(path) is not None:
+        sealed = read_sealed(path)
+        return sealed.header, sealed.checksum
+    release = Description.read(path)
+    return release.header, release.checksum
 
 
 def date_copies(ledger: Ledger, record: ReleaseRecord, out: Path | None) -> None:

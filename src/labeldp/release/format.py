@@ -22,11 +22,11 @@ from labeldp.accounting.journal import canonical
 from labeldp.errors import FileFormatError, InputError
 from labeldp.files.atomic import look_up
 from labeldp.files.hashing import text_parts
-from labeldp.files.ids import AS_WRITTEN, CANONICAL, is_plain_id
+from labeldp.files.ids import is_plain_id
 from labeldp.mechanisms import Mechanism, NoPrivacy, PriorAware, mechanism_from_json
+from labeldp.release.header import FORMAT, is_common, is_text
 from labeldp.release.prior import PriorOrigin
 
-FORMAT = 1
 _HEADER = b"labeldp"
 _CHECKSUM = b"labeldp.checksum"
 _GROUP_BYTES = 1 << 24
@@ -229,55 +229,15 @@ def _promises_too_much(budget: dict[str, Any], mechanism: Mechanism) -> bool:
 
 
 def is_header(header: Any) -> bool:
-    """Whether every field that is ever used is there and of its kind. Text is printed to people: it must be printable."""
-
-    def text(value: Any) -> bool:
-        return isinstance(value, str) and value != "" and value.isprintable()
-
-    def text_or_null(value: Any) -> bool:
-        return value is None or text(value)
-
-    def texts(value: Any) -> bool:
-        return isinstance(value, list) and all(text(one) for one in value)
-
-    def raises(value: Any) -> bool:
-        return isinstance(value, list) and all(isinstance(r, dict) and text(r.get("at")) for r in value)
-
-    def promise(value: Any) -> bool:
-        keys = ("epsilon", "delta")
-        return value is None or (isinstance(value, dict) and all(isinstance(value.get(k), (int, float)) for k in keys))
-
-    def prior(value: Any) -> bool:
-        return value is None or PriorOrigin.from_json(value) is not None
-
-    names, ids, budget, ledger = (header.get(key) for key in ("label_names", "ids", "budget", "ledger"))
+    """Whether every field of a release of rows that is ever used is there and of its kind."""
     return (
-        {"ids", "label_names", "insecure"} <= set(header)
-        and all(isinstance(header.get(key), int) and header[key] >= 0 for key in ("rows", "first_row"))
-        and all(text(header.get(key)) for key in ("data_set", "made", "trust", "adjacency", "labeldp"))
-        and all(text_or_null(header.get(key)) for key in ("insecure", "label"))
+        is_common(header)
+        and isinstance(header.get("first_row"), int)
+        and header["first_row"] >= 0
+        and is_text(header.get("trust"))
         and isinstance(header.get("shuffled"), bool)
-        and prior(header.get("public_prior"))
-        and header.get("chosen_by_id", True) is True
+        and (header.get("public_prior") is None or PriorOrigin.from_json(header["public_prior"]) is not None)
         and not {"public_priors", "releases"} & set(header)
-        and (names is None or texts(names))
-        and (
-            ids is None
-            or (
-                isinstance(ids, dict)
-                and text(ids.get("column"))
-                and ids.get("form", CANONICAL) in (CANONICAL, AS_WRITTEN)
-            )
-        )
-        and isinstance(budget, dict)
-        and raises(budget.get("raised"))
-        and all(promise(budget.get(key)) for key in ("publishable", "publishable_if_same"))
-        and text_or_null(budget.get("unprotected_if_same"))
-        and budget.get("of", "ids") in ("ids", "this name")
-        and texts(budget.get("groups", []))
-        and isinstance(ledger, dict)
-        and isinstance(ledger.get("entry"), int)
-        and all(text(ledger.get(key)) for key in ("id", "head"))
     )
 
 

@@ -12,13 +12,10 @@ Killed later, it only finishes the rename.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import pyarrow as pa
 
 from labeldp.accounting.book import DataSet, ReleaseRecord
 from labeldp.accounting.entries import COMPLETE, DELIVERED, LOST, PUBLISHED
@@ -27,19 +24,10 @@ from labeldp.accounting.ledger import BegunMeanwhileError, Ledger
 from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError, InputError, LedgerError, LostReleaseError, UnfinishedError
 from labeldp.files.atomic import explain, fill_and_place, open_private, reserve, sync_folder, temporary_beside
-from labeldp.mechanisms import Mechanism
-from labeldp.release import format as files
 from labeldp.release.copies import check_out, copy_into, date_copies, intact
-from labeldp.release.order import Observe, Order
-from labeldp.release.rows import Positions
-from labeldp.release.shuffle import Part, shuffled
+from labeldp.release.deliverable import Deliverable, Fill, Progress
 from labeldp.release.source import Survey
 from labeldp.requirements import check_requirements
-
-Progress: TypeAlias = Callable[[str, int, int | None], None]  # what is being done, rows so far, rows in all if known
-
-_PIECE_BYTES = 1 << 24
-_METADATA_BYTES = 1 << 20  # room for footers and row-group headers, beside the rows themselves
 
 
 @dataclass(frozen=True)
@@ -58,7 +46,7 @@ class Made:
 
 
 def make_release(
-    order: Order,
+    order: Deliverable,
     *,
     ledger: Ledger,
     entropy: Entropy,
@@ -71,7 +59,7 @@ def make_release(
     `progress` is told how far it is: the rows are read once to be checked, and once more to be released.
     """
     check_requirements()
-    draw = order.drawing()
+    order.check()
     if out is not None:
         check_out(out, ledger)
     with ledger.lock(order.data_set) as scratch, _temporary(out, scratch) as out_temporary:
@@ -87,7 +75,7 @@ def make_release(
             done = earlier is not None and earlier.reached(PUBLISHED)
             if out is not None and os.path.lexists(out) and not (earlier and done and delivered == earlier.checksum):
                 raise InputError(f"{out} exists already and is another file; remove it or choose another `out`.")
-            _reserve_room(0 if done else _size(survey, order.mechanism), scratch, out_temporary, order.shuffle)
+            _reserve_room(0 if done else order.size(survey), scratch, out_temporary, order.shuffle)
             return survey, earlier, ledger.charge(request)
 
         try:
@@ -100,10 +88,8 @@ def make_release(
             made_now = not record.reached(PUBLISHED)
             if made_now:
                 header = order.header(survey, record, book)
-                parts = _observed(order, survey, draw(entropy, record), progress)
-                if order.shuffle:
-                    parts = shuffled(parts, len(record.rows), entropy, scratch / "buckets")
-                checksum = _write(scratch / "release", header, order.mechanism, survey.id_type, parts)
+                fill = order.drawing(header, survey, record, entropy, scratch, progress)
+                checksum = _write(scratch / "release", fill)
                 if order.source.stamp() != stamp:
                     raise InputError("the label file changed while it was being released.")
                 record = _publish(ledger, record, scratch / "release", checksum)
@@ -133,7 +119,7 @@ def charged(record: ReleaseRecord, path: Path) -> Iterator[None]:
         ) from None
 
 
-def check_release(order: Order, *, ledger: Ledger, entropy: Entropy, again: str | None = None) -> None:
+def check_release(order: Deliverable, *, ledger: Ledger, entropy: Entropy, again: str | None = None) -> None:
     """Raise what `make_release` would raise now; for those who put much work into it first. Nothing is charged."""
     check_requirements()
     with ledger.lock(order.data_set) as scratch:
@@ -196,23 +182,11 @@ def _remove(path: Path) -> None:
         raise explain(path, error, "removed") from None
 
 
-def _size(survey: Survey, mechanism: Mechanism) -> int:
-    """The uncompressed size of the file."""
-    return len(survey.rows) * (mechanism.observation_bytes + 8) + survey.id_bytes + _METADATA_BYTES
-
-
-def _write(path: Path, header: dict[str, Any], mechanism: Mechanism, id_type: Any | None, parts: Iterable[Part]) -> str:
+def _write(path: Path, fill: Fill) -> str:
     """Fill the reserved private file, make it durable, return its checksum."""
     try:
         with path.open("r+b") as file:
-            writer = files.Writer(file, header, mechanism, id_type)
-            try:
-                for ids, observations in parts:
-                    writer.write(ids, observations)
-                checksum = writer.close()
-            except BaseException:
-                writer.abandon()
-                raise
+            checksum = fill(file)
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
@@ -232,27 +206,6 @@ def _publish(ledger: Ledger, record: ReleaseRecord, finished: Path, checksum: st
 
 def _partial(copy: Path) -> Path:
     return copy.with_suffix(".partial")
-
-
-def _observed(order: Order, survey: Survey, observe: Observe, progress: Progress) -> Iterator[Part]:
-    """Ids and observations, piece by piece."""
-    row = done = 0
-    # Observations may be far wider than labels: what is held at a time is bounded by their bytes.
-    step = max(1, _PIECE_BYTES // order.mechanism.observation_bytes)
-    for batch in order.source.batches():
-        chosen = survey.selection.among(batch.ids, row, len(batch.labels))
-        row += len(batch.labels)
-        for start in range(0, len(chosen), step):
-            piece = chosen[start : start + step]
-            ids = None if batch.ids is None else _take(batch.ids, piece)
-            yield ids, observe(batch.labels.take(piece), done)
-            done += len(piece)
-            progress("releasing", done, len(survey.rows))
-
-
-def _take(ids: Any, piece: Positions) -> Any:
-    first, last = int(piece[0]), int(piece[-1])
-    return ids[first : last + 1] if last - first + 1 == len(piece) else ids.take(pa.array(piece))
 
 
 def _finish_rename(record: ReleaseRecord, path: Path) -> None:

@@ -83,7 +83,7 @@ def with_ledger(run: Run, path: Path | None) -> Run:
         silent = (
             () if found else ("None of its releases is recorded in the ledger that was named, or they are not here.",)
         )
-        return replace(run, ledger=found, notes=(*run.notes, *silent))
+        return replace(run, ledger=found, unrecorded=found is None, notes=(*run.notes, *silent))
     if run.own_ledger is None:
         return run
     try:

@@ -19,10 +19,14 @@ from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.release.release import Release
 from labeldp.report import charts
+from labeldp.report.checklist import checklist, counted
 from labeldp.report.claims import checked, with_ledger
+from labeldp.report.handed_over import HOW, HandedOver
+from labeldp.report.promise import cap_of, up_to
 from labeldp.report.readers import read_run
 from labeldp.report.runs import Run, who_sees
-from labeldp.report.view import View, up_to
+from labeldp.report.signoff import TITLES, SignOff
+from labeldp.report.view import View
 from labeldp.wording import downward, upward
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -43,6 +47,7 @@ def render(template: str, **content: Any) -> str:
         "downward": downward,
         "up_to": up_to,
         "percent": percent,
+        "counted": counted,
     }
     return environment.get_template(template).render(policy=POLICY, asset=asset, **content)
 
@@ -83,7 +88,8 @@ class Report:
             raise InputError("name at least one run directory.")
         loaded = [(path, Release.load(path)) for path in releases]
         given = {release.checksum: release for _, release in loaded}
-        runs = _joined([read_run(folder, owner=owner).with_releases(given) for folder in folders])
+        read = [replace(read_run(folder, owner=owner), folders=(folder.resolve().name,)) for folder in folders]
+        runs = _joined([run.with_releases(given) for run in read])
         used = {one for run in runs for one in run.made_from}
         unused = ", ".join(str(path) for path, release in loaded if release.checksum not in used)
         if unused:
@@ -109,6 +115,9 @@ class Report:
             # As runs note it: the day after a selection's would tell that it was long.
             made=provenance.start(dated=all(run.trust == "local" for run in self.runs)),
             version=labeldp.__version__,
+            titles=TITLES,
+            how_stated=HOW,
+            stated=HandedOver.of,
         )
 
     def title(self) -> str:
@@ -126,7 +135,20 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The numbers of the page."""
-        return {"owner": self.owner, "runs": [run.to_json() for run in self.runs]}
+        return {"owner": self.owner, "runs": [_to_json(run) for run in self.runs]}
+
+
+def _to_json(run: Run) -> dict[str, Any]:
+    cap = cap_of(run)
+    lines = checklist(run, cap)
+    return {
+        **run.to_json(),
+        "sign_off": SignOff.of(run, cap, lines).to_json(),
+        "checklist": [line.to_json() for line in lines],
+        "handed_over": [
+            {"release": one.checksum, **HandedOver.of(one.header).to_json()} for one in (*run.releases, *run.others)
+        ],
+    }
 
 
 def _joined(runs: list[Run]) -> list[Run]:
@@ -151,6 +173,7 @@ def _joined(runs: list[Run]) -> list[Run]:
         models[of] = replace(
             run, measured=(*run.measured, *audit.measured), violins=run.violins or audit.violins, starts=(*run.starts, *audit.starts),
             notes=(*run.notes, *audit.notes), canaries=run.canaries or audit.canaries, more_bounds=run.more_bounds + audit.more_bounds,
+            folders=(*run.folders, *audit.folders),
         ).with_releases({release.checksum: release for release in audit.releases})  # fmt: skip
     return [*models, *alone]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,13 @@ class Accuracy:
     how: str  # "estimated" from released labels, or on public "test" labels
     words: str
     sure: str = "95%"
+    rows: int | None = None  # that judged
+
+    @property
+    def told(self) -> bool:
+        """Whether so many rows tell it: an estimate that had to be clipped, or whose limits are far, is no headline."""
+        clipped = self.how == "estimated" and not 0 < self.unbiased < 1
+        return not clipped and (self.low is None or self.high is None or _near(self.value, (self.low, self.high)))
 
     @property
     def value(self) -> float:
@@ -64,6 +71,12 @@ class ShownMetric:
     said: StatedMetric
     sure: str = "95%"
 
+    @property
+    def told(self) -> bool:
+        """Whether the rows tell a metric from 0 to 1; see `Accuracy.told`."""
+        value, ends = self.said.value, self.said.interval_95
+        return value is not None and 0 < value < 1 and _near(value, ends)
+
     def parts(self) -> tuple[str, str]:
         """For people: what is said first, and what beside it."""
         said = self.said
@@ -80,6 +93,38 @@ class ShownMetric:
         said = {name: value for name, value in asdict(self.said).items() if name not in ("name", "by_class")}
         more = {"by_class": [one.to_json() for one in self.by_class]} if self.by_class else {}
         return {**said, **more, "given": FOUND_BY_RUN}
+
+
+def shown_metrics(said: Mapping[str, StatedMetric], classes: int, sure: str = "95%") -> tuple[ShownMetric, ...]:
+    """Those that a page knows how to read."""
+    readings = _readings(classes)
+    return tuple(ShownMetric(name, *readings[name], said[name], sure) for name in readings if name in said)
+
+
+def _readings(classes: int) -> dict[str, tuple[str, str]]:
+    """What metrics are called, and what they mean."""
+    mean = "; one class against the rest, the mean over classes" if classes > 2 else ""
+    brier = 0.25 if classes == 2 else 1 - 1 / classes
+    return {
+        "roc_auc": ("ROC AUC", f"how often a positive row scores above a negative one: 0.5 is chance, 1 is perfect{mean}"),
+        "average_precision": (
+            "Average precision",
+            f"precision, averaged over recall: chance has the share of positive rows, 1 is perfect{mean}",
+        ),
+        "log_loss": ("Log loss", f"less is better: equal probabilities for all classes have {math.log(classes):.3f}"),
+        "brier": ("Brier score", f"less is better: equal probabilities for all classes have {brier:.3f}"),
+        "log_likelihood": (
+            "Log-likelihood",
+            "of what was released, a row, up to a constant: more is better, and it compares only models that the same released rows judge",
+        ),
+    }  # fmt: skip
+
+
+_FAR = 0.15  # limits that are farther from an estimate than this make it none to go by
+
+
+def _near(value: float, ends: Sequence[float | None]) -> bool:
+    return all(end is not None and abs(end - value) <= _FAR for end in ends)
 
 
 _SHOWN = (
@@ -200,9 +245,11 @@ class Run:
     others: tuple[Release, ...] = ()  # of other rows, which judged
     own_ledger: Path | None = None
     ledger: dict[str, Any] | None = None
+    unrecorded: bool = False  # a ledger was named, and knows none of its releases
     owner_facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     seed: int | None = None
+    folders: tuple[str, ...] = ()  # the names of the directories that it was read from
 
     def with_releases(self, given: dict[str, Release]) -> Run:
         """With those of the given releases that it was made from."""
@@ -222,6 +269,13 @@ class Run:
     def epsilon(self) -> float | None:
         """The proven one; None where nothing is proven."""
         return None if self.certificate is None else self.certificate.epsilon
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The releases behind it that are not here: those that its files name, and those that its releases do."""
+        behind = [*self.made_from, *(one for release in self.releases for one in release.behind)]
+        have = {release.checksum for release in (*self.releases, *self.others)}
+        return tuple(one for one in dict.fromkeys(behind) if one not in have)
 
     @property
     def bounds(self) -> list[Bound]:
@@ -275,7 +329,7 @@ class Run:
             "headline": self._headline_json(),
             "measured": [one.to_json(self.headline) for one in self.measured],
             "releases": [release.checksum for release in self.releases],
-            "missing_releases": [one for one in self.made_from if one not in {r.checksum for r in self.releases}],
+            "missing_releases": list(self.missing),
         }
 
     def _headline_json(self) -> dict[str, Any] | None:

@@ -18,9 +18,14 @@ from labeldp.files.run import RunFolder
 from labeldp.files.summary import Config
 from labeldp.machine import Machine, World, explained_memory
 from labeldp.runs.job import Job, Learned, Probabilities, Rows, RowSplit, Watch
+from labeldp.statistics.moments_file import LinearFromMoments
 
 TableModel = BoostedTrees | LinearModel
-_KINDS: dict[str, type[TableModel]] = {"lightgbm": BoostedTrees, "linear": LinearModel}
+_KINDS: dict[str, type[TableModel | LinearFromMoments]] = {
+    "lightgbm": BoostedTrees,
+    "linear": LinearModel,
+    "moments": LinearFromMoments,
+}
 
 
 def learn(job: Job, run: RunFolder, split: RowSplit, watch: Watch, world: World) -> Learned | None:

@@ -57,7 +57,7 @@ def check_table(x: Any, columns: int | None = None) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class ColumnCurves:
     """What becomes of each column: itself, times a scale, or a hat function at each of its knots (which adds up to 1)."""
 
     knots: tuple[Floats, ...]  # empty: as it is
@@ -69,7 +69,7 @@ class Curves:
         return sum(max(1, len(one)) for one in self.knots)
 
     @classmethod
-    def of(cls, x: npt.NDArray[Any], knots: int) -> Curves:
+    def of(cls, x: npt.NDArray[Any], knots: int) -> ColumnCurves:
         """By quantiles of public features. Columns of two values stay; of an image or an embedding, all do, in their own units."""
         distinct = [np.unique(column[~np.isnan(column)]) for column in np.asarray(x, dtype=np.float64).T]
         many = [len(one) > 2 for one in distinct]
@@ -127,7 +127,7 @@ def _knots(column: npt.NDArray[Any], distinct: Floats, count: int) -> Floats:
 class Axes:
     """The public columns' mean, principal axes and variances along them, the largest first."""
 
-    curves: Curves
+    curves: ColumnCurves
     mean: Floats
     vectors: Floats  # (width, rank)
     variances: Floats  # (rank,)
@@ -141,7 +141,7 @@ class Axes:
         sample = np.asarray(table[_evenly(len(table), ENOUGH)])
         if np.isinf(sample).any():
             raise InputError("features for moments must be finite, or NaN where missing.")
-        curves = Curves.of(sample, knots)
+        curves = ColumnCurves.of(sample, knots)
         if curves.width > MAX_DIMENSIONS:
             raise InputError(f"moments take at most {MAX_DIMENSIONS:,} columns; these become {curves.width:,}.")
         total, known = np.zeros(curves.width), np.zeros(curves.width)
@@ -193,7 +193,7 @@ class Axes:
 class Preprocessing:
     """From a table to short rows of whole numbers. All of it is public."""
 
-    curves: Curves
+    curves: ColumnCurves
     mean: Floats
     axes: Floats  # (width, d), scaled
     variances: Floats  # (d,): along the axes, before scaling
@@ -298,7 +298,7 @@ class Preprocessing:
         parts = tuple(np.split(knots, np.cumsum(counts)[:-1]))
         if any((np.diff(one) <= 0).any() for one in parts):
             raise ValueError
-        curves = Curves(parts, scale)
+        curves = ColumnCurves(parts, scale)
         if variances.ndim != 1 or not 1 <= len(variances) < MAX_DIMENSIONS or (variances <= 0).any():
             raise ValueError
         if (

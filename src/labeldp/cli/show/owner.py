@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from labeldp.cli.output import cost_text, guarantee_text, ledger_text, number, order_text, print_facts, print_table
+from labeldp.cli.show.scores import score_table
 
 if TYPE_CHECKING:
     from labeldp.audit.plant import Planting
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
     from labeldp.commands.canaries import Planted
     from labeldp.commands.plan import Planned
+    from labeldp.commands.statistic import StatisticMade, StatisticOptions
 
 _MADE = {
     "all": "",
@@ -94,6 +96,33 @@ def release(options: ReleaseOptions, done: dict[str, Any]) -> None:
     print_facts(facts)
 
 
+def statistic(options: StatisticOptions, result: StatisticMade) -> None:
+    """What it cost, and what it says."""
+    from labeldp.statistics.choice_file import ModelChosen
+    from labeldp.statistics.score_file import Score
+
+    file, done = result.file, result.done
+    what = f"{file.rows:,} rows of data set {file.data_set!r}"
+    if done["data_set_from"]:
+        what += f" ({done['data_set_from']})"
+    facts = [
+        ("made", f"{done['out']}: {what}"),
+        ("holds", file.statistic.describe()),
+        ("certificate", guarantee_text(file.certificate())),
+        ("cost", cost_text(done)),
+        ("budget", done["budget"]["text"]),
+        ("ledger", ledger_text(done)),
+    ]
+    facts += [("raised", f"the budget was raised on {r['at']}") for r in done["budget"]["raised"]]
+    if file.insecure:
+        facts.append(("INSECURE", file.insecure))
+    print_facts(facts)
+    if isinstance(file, Score):
+        score_table(file)
+    elif isinstance(file, ModelChosen):
+        typer.echo(f"chosen: {file.model}. How good it is was not released: score it alone, for another ε.")
+
+
 def ledger_show(options: LedgerShowOptions, facts: dict[str, Any]) -> None:
     """A table for each data set."""
     typer.echo(f"ledger {facts['ledger']}")
@@ -102,8 +131,23 @@ def ledger_show(options: LedgerShowOptions, facts: dict[str, Any]) -> None:
         typer.echo(f"\n{entry['name']}: {entry['rows']:,} rows, known by {entry['known_by']}\n  budget {entry['text']}")
         for raised in entry["raised"]:
             typer.echo(f"  the budget was raised on {raised['at']}")
-        rows = [tuple(str(made[name]) for name in names) for made in entry["releases"]]
-        print_table((">release", "made (UTC)", "rows", "mechanism", "cost", "state"), rows)
+        to = any(made["handed_over"] for made in entry["releases"])
+        rows = [
+            (*(str(made[name]) for name in names), *([", ".join((made["handed_over"] or {}).values())] if to else []))
+            for made in entry["releases"]
+        ]
+        print_table(
+            (
+                ">release",
+                "made (UTC)",
+                "rows",
+                "mechanism",
+                "cost",
+                "state",
+                *(["to whom, what for, approved by"] if to else []),
+            ),
+            rows,
+        )
 
 
 def ledger_verify(options: LedgerVerifyOptions, result: dict[str, Any]) -> None:

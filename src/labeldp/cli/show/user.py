@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from labeldp.cli.output import guarantee_text, print_facts, print_table
+from labeldp.cli.show.scores import handed_over_facts, inspect_statistic
 from labeldp.wording import upward
 
 # What people call them; the others are for choosing.
@@ -19,12 +20,17 @@ if TYPE_CHECKING:
     from labeldp.commands.train import TrainingOptions
     from labeldp.release.prior import PriorOrigin
     from labeldp.release.release import Description
+    from labeldp.statistics.statistic import StatisticFile
 
 
-def inspect(options: InspectOptions, loaded: Description) -> None:
+def inspect(options: InspectOptions, loaded: Description | StatisticFile) -> None:
     """What the file says of itself, and what that means."""
     from labeldp.accounting.statement import promise_text
+    from labeldp.statistics.statistic import StatisticFile
 
+    if isinstance(loaded, StatisticFile):
+        inspect_statistic(str(options.release), loaded)
+        return
     summary = loaded.to_json()
     certificate, header = summary["certificate"], loaded.header
     named = f"column {header['ids']['column']!r}" if header["ids"] else "their row numbers in the source"
@@ -49,6 +55,7 @@ def inspect(options: InspectOptions, loaded: Description) -> None:
         ("ledger", f"{summary['ledger']['id']}, entry {summary['ledger']['entry']}"),
         ("checksum", f"{loaded.checksum}"),
         *[("raised", f"the data set's budget was raised on {r['at']}") for r in header["budget"]["raised"]],
+        *handed_over_facts(header),
         *([("INSECURE", loaded.insecure)] if loaded.insecure else []),
     ]
     print_facts(facts)
@@ -112,7 +119,14 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         ("run", str(options.out)),
         ("certificate", guarantee_text(certificate, _of(summary))),
     ]
-    if summary["accuracy_estimated"] is None:
+    if summary["mechanism"]["name"] == "moments":
+        facts.append(
+            (
+                "accuracy",
+                "moments judge nobody: the label owner's `labeldp score` measures it, best on rows that were held out",
+            )
+        )
+    elif summary["accuracy_estimated"] is None:
         facts.append(
             ("accuracy", "not estimated: no row was held out whose release can judge (--holdout; see docs/training.md)")
         )

@@ -1,7 +1,5 @@
 """Class by class: the errors of what is right when said, and of what is found, are right."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from labeldp import SecureEntropy, SubsetSelection
 from labeldp.evaluation.confusion import estimate_confusion
 from labeldp.files.summary import StatedConfusion
 from labeldp.private import PrivateLabels
-from labeldp.report.view import _classes
+from labeldp.report.scorecard import class_by_class
 
 
 @pytest.mark.parametrize(("epsilon", "rows", "right"), [(2, 2000, 0.9), (4, 300, 0.8), (8, 300, 0.9)])
@@ -26,7 +24,7 @@ def test_errors_of_precision_and_recall(epsilon, rows, right):
         found = estimate_confusion(mechanism, observations, said[chosen])
         called = (found.called / rows).tolist()
         confusion = StatedConfusion(found.shares.tolist(), found.standard_errors.tolist(), called)
-        for c, one in enumerate(_classes(SimpleNamespace(confusion=confusion, class_names=tuple("abcde")))):
+        for c, one in enumerate(class_by_class(confusion, tuple("abcde"))):
             exact = {"right": (truth[said == c] == c).mean(), "found": (said[truth == c] == c).mean()}
             for name, value in exact.items():
                 known = getattr(one, name)

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from labeldp.errors import InputError
-from labeldp.statistics.choosing import choose, choose_preprocessing, known_by_moments, known_by_rows, moments_beat_rows
+from labeldp.statistics.preprocessing_rule import (
+    choose,
+    choose_preprocessing,
+    known_by_moments,
+    known_by_rows,
+    moments_beat_rows,
+)
 from labeldp.statistics.whitening import Axes
 
 

@@ -31,7 +31,7 @@ MOST = 512  # dimensions
 
 
 @dataclass(frozen=True)
-class Choice:
+class PreprocessingChoice:
     """What the rule chose, and the share of the logits' variance that it expects to be told."""
 
     power: float
@@ -46,7 +46,7 @@ def _candidates(rank: int) -> list[int]:
     return [one for one in found if one < min(rank, MOST)] + [min(rank, MOST)]
 
 
-def choose(axes: Axes, num_classes: int, mu: float, rows: int | None = None) -> Choice:
+def choose(axes: Axes, num_classes: int, mu: float, rows: int | None = None) -> PreprocessingChoice:
     """By the rule above; `rows` is how many there are, by default those that the axes are of."""
     check_num_classes(num_classes)
     if not (mu > 0 and math.isfinite(mu)):
@@ -56,7 +56,7 @@ def choose(axes: Axes, num_classes: int, mu: float, rows: int | None = None) -> 
     times = 1.0 if classes == 2 else 2 * (1 - 1 / classes)
     decay = axes.variances**_DECAY
     tau = _LOGIT_VARIANCE * decay / decay.sum()
-    best: Choice | None = None
+    best: PreprocessingChoice | None = None
     for power in POWERS:
         lengths = axes.squared_lengths(power) + axes.constant(power) ** 2
         scale = axes.variances ** (1 - power)
@@ -69,7 +69,7 @@ def choose(axes: Axes, num_classes: int, mu: float, rows: int | None = None) -> 
                 told = information**2 / (information + times * limit / mu**2 / scale[:d])
                 known = float((tau[:d] ** 2 * told / (1 + tau[:d] * told)).sum()) / _LOGIT_VARIANCE
                 if best is None or known > best.told:
-                    best = Choice(power, d, quantile, known)
+                    best = PreprocessingChoice(power, d, quantile, known)
     assert best is not None
     return best
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from labeldp import RandomizedResponse
 from labeldp.files.summary import Certificate
-from labeldp.report.view import best_guess, condition, up_to
+from labeldp.report.promise import best_guess, condition, up_to
 from labeldp.wording import downward, upward
 
 

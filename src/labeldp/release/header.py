@@ -1,0 +1,94 @@
+"""What every file that may be handed over says of itself, and what readers take of it: the file may be anybody's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from labeldp.errors import InputError
+from labeldp.files.ids import AS_WRITTEN, CANONICAL
+
+FORMAT = 1
+_LONGEST = 500
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """To whom a file goes, what for, and who said so: for the record, in the owner's own words."""
+
+    recipient: str | None = None
+    purpose: str | None = None
+    approver: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, text in self.to_json().items():
+            if not isinstance(text, str) or not text.isprintable() or not 1 <= len(text.strip()) <= _LONGEST:
+                raise InputError(f"`{name}` is a line of 1 to {_LONGEST} printable characters.")
+
+    def to_json(self) -> dict[str, str]:
+        """What is stated, and nothing else."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) is not None}
+
+    @classmethod
+    def from_json(cls, data: Any) -> HandedOver | None:
+        """None, if it is none."""
+        if not isinstance(data, dict) or not data or not set(data) <= {one.name for one in fields(cls)}:
+            return None
+        try:
+            return cls(**data)
+        except InputError:
+            return None
+
+
+NOBODY_SAID = HandedOver()
+
+
+def is_text(value: Any) -> bool:
+    """Text is printed to people: it must be printable."""
+    return isinstance(value, str) and value != "" and value.isprintable()
+
+
+def is_common(header: Any) -> bool:
+    """Whether every field that all kinds of files have, and that is ever used, is there and of its kind."""
+
+    def text_or_null(value: Any) -> bool:
+        return value is None or is_text(value)
+
+    def texts(value: Any) -> bool:
+        return isinstance(value, list) and all(is_text(one) for one in value)
+
+    def raises(value: Any) -> bool:
+        return isinstance(value, list) and all(isinstance(r, dict) and is_text(r.get("at")) for r in value)
+
+    def promise(value: Any) -> bool:
+        keys = ("epsilon", "delta")
+        return value is None or (isinstance(value, dict) and all(isinstance(value.get(k), (int, float)) for k in keys))
+
+    names, ids, budget, ledger = (header.get(key) for key in ("label_names", "ids", "budget", "ledger"))
+    return (
+        {"ids", "label_names", "insecure"} <= set(header)
+        and isinstance(header.get("rows"), int)
+        and header["rows"] >= 0
+        and all(is_text(header.get(key)) for key in ("data_set", "made", "adjacency", "labeldp"))
+        and all(text_or_null(header.get(key)) for key in ("insecure", "label"))
+        and header.get("chosen_by_id", True) is True
+        and ("handed_over" not in header or HandedOver.from_json(header["handed_over"]) is not None)
+        and (names is None or texts(names))
+        and (
+            ids is None
+            or (
+                isinstance(ids, dict)
+                and is_text(ids.get("column"))
+                and ids.get("form", CANONICAL) in (CANONICAL, AS_WRITTEN)
+            )
+        )
+        and isinstance(budget, dict)
+        and raises(budget.get("raised"))
+        and all(promise(budget.get(key)) for key in ("publishable", "publishable_if_same"))
+        and text_or_null(budget.get("unprotected_if_same"))
+        and budget.get("of", "ids") in ("ids", "this name")
+        and texts(budget.get("groups", []))
+        and isinstance(ledger, dict)
+        and isinstance(ledger.get("entry"), int)
+        and all(is_text(ledger.get(key)) for key in ("id", "head"))
+    )
