@@ -26,7 +26,7 @@ def test_the_commands_make_the_same_again(owned, tmp_path):
     )
     assert release.command == (
         "labeldp release PLANTED.parquet --label y --classes no,yes --id id --data-set v --epsilon 1 --mechanism response --shuffle "
-        "--out released.parquet"
+        "--purpose fraud --out released.parquet"
     )
     (tmp_path / "labels.csv").write_bytes((owned / "v.csv").read_bytes())
     typed = [shlex.split(one.command.replace("LABELS", "labels.csv"))[1:] for one in (plant, release)]

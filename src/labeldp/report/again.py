@@ -11,7 +11,7 @@ from labeldp.files.summary import Start
 from labeldp.mechanisms import Gaussian, NoPrivacy, PateAnswers, PriorAware, Selected
 from labeldp.provenance import machine_line
 from labeldp.release.release import Release
-from labeldp.report.handed_over import HandedOver
+from labeldp.report.handed_over import recipient_options, stated_in
 from labeldp.report.runs import Run
 from labeldp.wording import upward
 
@@ -106,7 +106,7 @@ def release_command(release: Release, labels: str = "LABELS", out: str = "RELEAS
     elif header["first_row"]:
         words += ["--rows", f"{header['first_row']}:{header['first_row'] + len(release)}"]
     words += ["--shuffle"] if header["shuffled"] else []
-    return shlex.join([*words, *HandedOver.of(header).options, "--out", out])
+    return shlex.join([*words, *recipient_options(stated_in(header)), "--out", out])
 
 
 def columns(release: Release) -> list[str]:

@@ -21,7 +21,7 @@ from labeldp.release.release import Release
 from labeldp.report import charts
 from labeldp.report.checklist import checklist, counted
 from labeldp.report.claims import checked, with_ledger
-from labeldp.report.handed_over import HOW, HandedOver
+from labeldp.report.handed_over import HOW, recipient_words, stated_in
 from labeldp.report.promise import cap_of, up_to
 from labeldp.report.readers import read_run
 from labeldp.report.runs import Run, who_sees
@@ -48,6 +48,7 @@ def render(template: str, **content: Any) -> str:
         "up_to": up_to,
         "percent": percent,
         "counted": counted,
+        "recipient": recipient_words,
     }
     return environment.get_template(template).render(policy=POLICY, asset=asset, **content)
 
@@ -117,7 +118,7 @@ class Report:
             version=labeldp.__version__,
             titles=TITLES,
             how_stated=HOW,
-            stated=HandedOver.of,
+            stated_in=stated_in,
         )
 
     def title(self) -> str:
@@ -146,7 +147,7 @@ def _to_json(run: Run) -> dict[str, Any]:
         "sign_off": SignOff.of(run, cap, lines).to_json(),
         "checklist": [line.to_json() for line in lines],
         "handed_over": [
-            {"release": one.checksum, **HandedOver.of(one.header).to_json()} for one in (*run.releases, *run.others)
+            {"release": one.checksum, **stated_in(one.header).to_json()} for one in (*run.releases, *run.others)
         ],
     }
 
