@@ -100,6 +100,9 @@ def release_command(release: Release, labels: str = "LABELS", out: str = "RELEAS
         words += ["--epsilon", upward(promised.epsilon, 6)]
         words += ["--public-prior", "PRIOR"] if isinstance(mechanism, PriorAware) else ["--mechanism", mechanism.name]
         words += ["--delta", f"{promised.delta:g}"] if isinstance(mechanism, Gaussian) else []
+        cap = header["budget"]["publishable"]
+        if cap is not None and not cap["delta"] and cap["epsilon"] > promised.epsilon * (1 + 1e-6):
+            words += ["--budget", upward(cap["epsilon"], 6)]
         words += ["--insecure-seed", "SEED"] if header["insecure"] else []
     if header.get("chosen_by_id"):
         words += ["--rows", "WHICH"]
