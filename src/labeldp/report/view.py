@@ -156,7 +156,7 @@ class View:
     anchor: str
     signoff: SignOff
     checklist: tuple[CheckedLine, ...]
-    handed_over: tuple[tuple[Release, HandedOver], ...]
+    handed_over: tuple[tuple[Release | Moments, HandedOver], ...]
     axis: Markup | None
     loss: Markup | None
     selecting: Markup | None
@@ -187,7 +187,7 @@ class View:
             anchor=f"run-{number}",
             signoff=SignOff.of(run, cap, lines),
             checklist=lines,
-            handed_over=tuple((release, stated_in(release.header)) for release in (*run.releases, *run.others)),
+            handed_over=tuple((file, stated_in(file.header)) for file in run.files),
             axis=_axis(run, cap),
             loss=charts.curves(run.history, "loss", "Training loss"),
             selecting=selecting,
