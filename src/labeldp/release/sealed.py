@@ -135,7 +135,7 @@ def read_sealed(path: Path) -> Sealed:
         raise FileFormatError(f"{path} has a damaged description.")
     if table is None or sorted(table.column_names) != sorted(header["arrays"]):
         raise FileFormatError(f"{path} holds other arrays than it describes.")
-    arrays = {name: _array(path, table.column(name), said) for name, said in header["arrays"].items()}
+    arrays = {name: _array(path, table.column(name), header["arrays"][name]) for name in table.column_names}
     if _checksum(header, arrays) != stated:
         raise FileFormatError(f"{path} was altered or damaged: its numbers do not have the checksum it states.")
     return Sealed(header, arrays, stated)
