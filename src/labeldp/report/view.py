@@ -24,6 +24,7 @@ from labeldp.report.promise import EXAMPLES, Cap, best_guess, cap_of, condition
 from labeldp.report.runs import Run
 from labeldp.report.scorecard import Scorecard
 from labeldp.report.signoff import SignOff
+from labeldp.statistics.moments_file import Moments
 
 # ----------------------------------------------------------------
 # Did it act? What the noise did to these labels, as far as the release alone can tell.
