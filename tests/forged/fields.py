@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 
 from labeldp.accounting.journal import canonical
 from labeldp.release.format import _Checksum
+from labeldp.release.sealed import _checksum as _sealed_checksum
+from labeldp.release.sealed import _in_columns, as_arrays, read_sealed, shapes
 
 from .walk import forgeries, name_of, places, replaced
 
@@ -111,6 +113,93 @@ def _checksum(header: Any, table: Any) -> bytes:
         return checksum.hexdigest().encode()
     except (ValueError, TypeError, AttributeError):
         return b"0" * 64  # no header at all
+
+
+def sealed_file(place: Path, file: str, words: tuple[str, ...] = ()) -> Iterator[Field]:
+    """Of a file of a statistic: its description and every array, with a checksum that fits, and shapes that do."""
+    yield from whole(place, file)
+    honest = read_sealed(place / file)
+    assert write(honest.header, honest.arrays) == (place / file).read_bytes()
+    yield from _walked(file, honest.header, lambda data: write(data, honest.arrays), words)
+    for name in honest.arrays:
+
+        def forged(most: int, name: str = name) -> Contents:
+            others = {key: one for key, one in honest.arrays.items() if key != name}
+            yield write(_of_shapes(honest.header, others), others)
+            for value in _numbers(honest.arrays[name]):
+                arrays = {**others, name: value}
+                yield write(_of_shapes(honest.header, arrays), {key: arrays[key] for key in honest.arrays})
+            yield write(
+                _of_shapes(honest.header, {**honest.arrays, "more": others[name] if name in others else np.ones(1)}),
+                honest.arrays,
+            )
+
+        yield Field(file, f"array {name}", forged)
+    yield Field(file, "(rows)", lambda most: (write(honest.header, honest.arrays, repeat=n) for n in (0, 2)))
+    yield Field(file, "(compressed)", lambda most: [write(honest.header, honest.arrays, compression="ZSTD")])
+
+
+def _numbers(array: Any) -> Iterator[Any]:
+    """What a cheat would put there: other numbers of this kind and shape, and of others."""
+    yield np.zeros_like(array)
+    if array.dtype.kind == "f":
+        for value in (np.nan, np.inf, -np.inf, 1e300, -1e300, 5e-324, 1e14):
+            one = array.copy()
+            one.reshape(-1)[-1:] = value
+            yield one
+            yield np.full_like(array, value)
+    else:
+        for value in (2**63 - 1, -(2**63), 2**62, -1, 10**9):
+            one = array.copy()
+            one.reshape(-1)[-1:] = value
+            yield one
+            yield np.full_like(array, value)
+    yield array[::-1].copy()
+    yield array / 2 if array.dtype.kind == "f" else array // 2
+    yield array[: len(array) // 2]
+    yield np.concatenate((array, array))
+    yield array[..., None] if array.ndim < 3 else array.reshape(-1)
+    yield array.astype(np.int64 if array.dtype.kind == "f" else np.float64)
+
+
+def _of_shapes(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    return {**header, "arrays": shapes(arrays)}
+
+
+def write(header: Any, arrays: dict[str, Any], *, repeat: int = 1, compression: str = "NONE") -> bytes:
+    """As `write_sealed` does, of whatever it is given."""
+    given = as_arrays(arrays)
+    try:
+        checksum = _sealed_checksum(header, given)
+    except (ValueError, TypeError, AttributeError):
+        checksum = "0" * 64
+    try:
+        text = canonical(header)
+    except (ValueError, TypeError):
+        text = json.dumps(header)
+    columns = [pa.array(one.reshape(-1)) for one in given.values()]
+    if not isinstance(header, dict) or not _seems_columns(header):
+        columns = [pa.array([one.to_numpy()] * repeat, pa.list_(one.type)) for one in columns]
+    elif repeat != 1:
+        columns = [pa.concat_arrays([one] * repeat) if repeat else one[:0] for one in columns]
+    lengths = {len(one) for one in columns}
+    if len(lengths) > 1:
+        columns = [pa.array([one.to_numpy()], pa.list_(one.type)) for one in columns]
+    metadata = {b"labeldp": text.encode(), b"labeldp.checksum": checksum.encode()}
+    schema = pa.schema([pa.field(name, one.type) for name, one in zip(given, columns, strict=True)], metadata=metadata)
+    out = io.BytesIO()
+    with pq.ParquetWriter(
+        out, schema, compression=compression, use_dictionary=False, write_statistics=False, store_schema=True
+    ) as writer:
+        writer.write_table(pa.table(columns, schema=schema))
+    return out.getvalue()
+
+
+def _seems_columns(header: dict[str, Any]) -> bool:
+    try:
+        return _in_columns(header)
+    except (KeyError, TypeError, AttributeError):
+        return True
 
 
 def npz_file(place: Path, file: str, words: tuple[str, ...] = ()) -> Iterator[Field]:

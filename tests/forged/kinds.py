@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from labeldp.accounting.cost import Cost
 from labeldp.files.run import RunFolder
 from labeldp.release.joint import join_releases
 from labeldp.release.release import Release
 from labeldp.report.page import Report
 from labeldp.report.view import View
+from labeldp.statistics.reading import load_statistic
+from labeldp.statistics.score_file import Score, ScorePlan
+from labeldp.statistics.statistic import StatisticFile
 
-from .fields import Field, json_file, npy_file, npz_file, parquet_file, safetensors_file
+from .fields import Field, json_file, npy_file, npz_file, parquet_file, safetensors_file, sealed_file
 from .order import Claim, Claims
 from .world import FEATURES, OWN, said
+from .world import run as command
 
 Reader = Callable[[], Claims]  # in the directory of all files
 
@@ -64,8 +71,81 @@ def inspected(file: str) -> Reader:
     return read
 
 
-def verified(file: str) -> Reader:
-    return lambda: {"verified": Claim("text", said("ledger", "verify", file, "--ledger", "owner.ledger")["ok"])}
+def verified(file: str, ledger: str = "owner.ledger") -> Reader:
+    return lambda: {"verified": Claim("text", said("ledger", "verify", file, "--ledger", ledger)["ok"])}
+
+
+def shown(file: str) -> Reader:
+    """What people read: it says what `--json` says, and must not fail where that does not."""
+
+    def read() -> Claims:
+        text = command("inspect", file)
+        assert text.isascii() or all(one.isprintable() for one in text.splitlines())
+        return {"insecure": Claim("warning", "INSECURE" in text, "no file can show" in text)}
+
+    return read
+
+
+# ── statistics ──
+
+
+def stated(file: str) -> Reader:
+    """The certificate is what the noise implies that intervals are computed with; all of it by the owner's word that it ran."""
+
+    def read() -> Claims:
+        found = said("inspect", file)
+        account = "given" in found
+        loaded = load_statistic(Path(file))
+        _check_noise(loaded)
+        claims = {
+            **certificate_claims(found["certificate"], account),
+            "insecure": Claim("warning", found["insecure"] is not None, account),
+            "trust": Claim("trust", found["trust"], account),
+            "promise": Claim("text", json.dumps(found["budget"]), account),
+            "rows": Claim("text", found["rows"], account),
+            "chosen": Claim("text", found.get("chosen"), account),
+        }
+        for model, said_of in found.get("models", {}).items():
+            for name, metric in said_of["metrics"].items():
+                claims[f"{model} {name}"] = Claim("within", metric["interval_95"], account)
+        if isinstance(loaded, Score):
+            for model in loaded.models:
+                json.dumps(loaded.curves(model, positive=1).to_json(), allow_nan=False)
+        return claims
+
+    return read
+
+
+def _check_noise(file: StatisticFile) -> None:
+    """A certificate smaller than the noise's variance allows would come from another number than the intervals do."""
+    paid, plan = file.statistic.guarantee(), file.statistic
+    if isinstance(plan, ScorePlan) and not paid.delta:
+        v = plan.noise.variance  # 2q/(1 − q)², of which q is one root
+        stay = 1 + (1 - math.sqrt(1 + 2 * v)) / v
+        assert paid.epsilon >= plan.moved * -math.log(stay) * (1 - 1e-6)
+    elif paid.delta:
+        moved = (
+            plan.moved if isinstance(plan, ScorePlan) else plan.noise.radius**2 * (1 if plan.num_classes == 2 else 2)
+        )
+        least = Cost.of_gaussian(Decimal(moved) / Decimal(plan.noise.variance) * Decimal("0.99"), 0.0, 0.0)
+        assert paid.epsilon >= least.epsilon(paid.delta) * 0.99
+
+
+def fitted(file: str) -> Reader:
+    """A model of moments, and what its run says of them."""
+
+    def read() -> Claims:
+        shutil.rmtree("fit", ignore_errors=True)
+        found = said("train", "--moments", file, *FEATURES.split(), "--out", "fit")
+        command("predict", "fit", *FEATURES.split(), "--out", "fit/p.parquet")
+        # The file's own word, as `inspect` says of it.
+        return {
+            **certificate_claims(found["certificate"], True),
+            "insecure": Claim("warning", found["insecure"] is not None, True),
+            "trust": Claim("trust", found["trust"], True),
+        }
+
+    return read
 
 
 def joined(*files: str) -> Reader:
@@ -253,6 +333,11 @@ def _parquet(file: str) -> Callable[[Path], Iterator[Field]]:
     return lambda place: parquet_file(place, file, b"labeldp")
 
 
+def _sealed(file: str) -> Callable[[Path], Iterator[Field]]:
+    return lambda place: sealed_file(place, file)
+
+
+_STATED = ("statistic", "array", "insecure", "budget", "rows", "(", "label_names")
 _WORD = ("mechanism", "public_prior", "insecure", "budget", "column", "(", "ids")
 AUDIT = ("scores.parquet", "--canaries", "canaries.npz", "--release", "first.parquet")
 
@@ -275,6 +360,43 @@ KINDS = (
         _WORD,
     ),
     Kind("release, insecure", _parquet("weak.parquet"), {"inspect": inspected("weak.parquet")}, _WORD),
+    Kind(
+        "score",
+        _sealed("score.parquet"),
+        {
+            "inspect": stated("score.parquet"),
+            "shown": shown("score.parquet"),
+            "ledger verify": verified("score.parquet", "stated.ledger"),
+        },
+        _STATED,
+    ),
+    Kind(
+        "score, insecure",
+        _sealed("weak_score.parquet"),
+        {"inspect": stated("weak_score.parquet"), "shown": shown("weak_score.parquet")},
+        _STATED,
+    ),
+    Kind(
+        "choice",
+        _sealed("choice.parquet"),
+        {
+            "inspect": stated("choice.parquet"),
+            "shown": shown("choice.parquet"),
+            "ledger verify": verified("choice.parquet", "stated.ledger"),
+        },
+        _STATED,
+    ),
+    Kind(
+        "moments",
+        _sealed("moments.parquet"),
+        {
+            "inspect": stated("moments.parquet"),
+            "shown": shown("moments.parquet"),
+            "ledger verify": verified("moments.parquet", "stated.ledger"),
+            "train": fitted("moments.parquet"),
+        },
+        _STATED,
+    ),
     Kind("public prior", _parquet("scores.parquet"), {"release": released_with("scores.parquet")}),
     Kind("scores", _parquet("scores.parquet"), {"audit": audited(*AUDIT)}),
     Kind(

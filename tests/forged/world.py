@@ -37,6 +37,7 @@ def said(*arguments: Any) -> dict[str, Any]:
 
 
 OWN = "--label y --classes a,b,c --id id --ledger owner.ledger"
+STATED = "--label y --classes a,b,c --id id --ledger stated.ledger"
 FEATURES = "--features x.csv --id id"
 COMMANDS = f"""
 canaries plant l.csv --label y --id id --classes a,b,c --count 120 --out p.parquet --secret canaries.npz --ledger owner.ledger
@@ -56,6 +57,11 @@ pate run --dataset digits --teachers 20 --max-asked 60 --max-answered 30 --sigma
 release two.csv --label y --classes 2 --id id --ledger two.ledger --epsilon 3 --out two.parquet
 train --release two.parquet {FEATURES} --model mlp --epochs 1 --holdout 0.5 --out ranked
 features t.csv --label y --id id --out encoded.parquet
+score scores.parquet --labels s.csv {STATED} --epsilon 1 --out score.parquet --recipient Ann --purpose test
+score scores.parquet other.parquet --labels s.csv {STATED} --epsilon 1 --choose brier --out choice.parquet --again charge --budget 9 --raise-budget
+moments x.csv --labels s.csv {STATED} --epsilon 1 --out moments.parquet --again charge --budget-gaussian 2 --budget-delta 1e-5 --raise-budget
+predict ranked {FEATURES} --out ranked.parquet
+score ranked.parquet --labels both.csv --label y --classes 2 --id id --ledger both.ledger --epsilon 1 --delta 1e-5 --insecure-seed 1 --out weak_score.parquet
 """  # noqa: E501
 
 
@@ -72,6 +78,8 @@ def build(place: Path) -> Path:
         "id,y,u,w\n" + "".join(f"r{i},{classes[i % 3]},{i % 5},{'pq'[i % 2]}\n" for i in range(60))
     )
     (place / "two.csv").write_text("id,y\n" + "".join(f"r{i},{int(i % 3 == 1)}\n" for i in range(900)))
+    (place / "s.csv").write_text("id,y\n" + "".join(f"r{i},{classes[i % 3]}\n" for i in range(960)))
+    (place / "both.csv").write_text("id,y\n" + "".join(f"r{i},{int(i % 3 == 1)}\n" for i in range(960)))
     (place / "c.json").write_text('{"epochs": [1, 2]}')
     with inside(place):
         for command in COMMANDS.strip().splitlines():

@@ -27,6 +27,8 @@ from safetensors import SafetensorError, safe_open
 from labeldp.audit.canaries import Canaries
 from labeldp.errors import LabelDPError
 from labeldp.release import Release
+from labeldp.release.sealed import statistic_name
+from labeldp.statistics.reading import load_statistic
 from tests.torture.commands import COMMANDS, Command, prepare
 from tests.torture.scene import Entry, charges, open_to_others, published_checksums, read_entries
 from tests.torture.server import Server, Struck
@@ -138,6 +140,8 @@ def is_whole(path: Path, entries: Sequence[Entry], suffix: str | None = None) ->
                 release = Release.load(path)
                 if release.checksum not in published_checksums(entries):
                     yield f"{path.name} is visible, but the ledger has not published this file"
+            elif statistic_name(path) is not None and load_statistic(path).checksum not in published_checksums(entries):
+                yield f"{path.name} is visible, but the ledger has not published this file"
         elif suffix in (".npy", ".npz"):
             loaded = np.load(path, allow_pickle=False)
             if suffix == ".npz":

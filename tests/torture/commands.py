@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from labeldp.files.predictions import write_predictions
 from tests.torture.server import Server
 
 ROWS, CLASSES = 200, 3
@@ -61,6 +62,12 @@ def _release(name: str, *options: str, ledger: Sequence[str] = NEW, charges: int
     return Command(name, arguments, (out,), ledger[1], charges)
 
 
+def _statistic(name: str, *arguments: str) -> Command:
+    out = "shared/out.parquet"
+    labels = ("--labels", *LABELS, *BY_ID)
+    return Command(name, (*arguments, *labels, "--out", out, *NEW), (out,), NEW[1], 1)
+
+
 COMMANDS = (
     _release("release", "--epsilon", "2"),
     _release("release --id", *BY_ID, "--epsilon", "2", "--mechanism", "laplace"),
@@ -70,6 +77,10 @@ COMMANDS = (
         "release --again charge", *BY_ID, "--epsilon", "1", "--again", "charge", "--budget", "9", "--raise-budget", ledger=KNOWN,
     ),
     _release("release --public-prior", "--epsilon", "2", "--public-prior", "shared/prior.npy"),
+    _statistic("score", "score", "shared/scores.parquet", "--epsilon", "1"),
+    _statistic("score, two models", "score", "shared/scores.parquet", "shared/flat.parquet", "--epsilon", "1", "--delta", "1e-5"),
+    _statistic("score --choose", "score", "shared/scores.parquet", "shared/flat.parquet", "--epsilon", "1", "--choose", "brier"),
+    _statistic("moments", "moments", "shared/features.parquet", "--epsilon", "1"),
     Command("ledger get", ("ledger", "get", "3", "--out", "shared/out.parquet", *KNOWN), ("shared/out.parquet",)),
     Command(
         "canaries plant",
@@ -90,6 +101,11 @@ COMMANDS = (
     Command(
         "train",
         ("train", "--release", "shared/released.parquet", *FEATURES, *TRAINING, "--out", "shared/out"),
+        tuple(f"shared/out/{name}" for name in ("config.json", "summary.json", "trained.parquet")),
+    ),
+    Command(
+        "train --moments",
+        ("train", "--moments", "shared/moments.parquet", *FEATURES, "--out", "shared/out"),
         tuple(f"shared/out/{name}" for name in ("config.json", "summary.json", "trained.parquet")),
     ),
     Command("predict", ("predict", "shared/run", *FEATURES, "--out", "shared/out.parquet"), ("shared/out.parquet",)),
@@ -137,7 +153,11 @@ _BEFORE = (
     ("release", *LABELS, *BY_ID, "--epsilon", "2", "--out", "shared/released.parquet", *KNOWN),
     ("train", "--release", "shared/released.parquet", *FEATURES, *TRAINING, "--out", "shared/run"),
     ("predict", "shared/run", *FEATURES, "--out", "shared/scores.parquet"),
-)
+    (
+        "moments", "shared/features.parquet", "--labels", *LABELS, *BY_ID, "--epsilon", "1", "--out", "shared/moments.parquet",
+        "--ledger", "owner/moments.ledger",
+    ),
+)  # fmt: skip
 
 
 def prepare(folder: Path, server: Server) -> None:
@@ -158,6 +178,8 @@ def prepare(folder: Path, server: Server) -> None:
     candidates = {"mechanism": ["subset", "response"], "model": ["linear"], "epochs": [1]}
     (folder / "shared" / "candidates.json").write_text(json.dumps(candidates))
     np.save(folder / "shared" / "prior.npy", np.full((ROWS, CLASSES), 1 / CLASSES))
+    guesses = draw.dirichlet(np.ones(CLASSES), ROWS).astype(np.float32)
+    write_predictions(folder / "shared" / "flat.parquet", np.array(uids), guesses)
     for arguments in _BEFORE:
         ended = server.run(arguments, folder)
         if ended.code != 0:

@@ -32,6 +32,7 @@ from tests.torture.scene import (
     stays_private,
     steps,
     stored_labels,
+    stored_predictions,
     verifies,
 )
 
@@ -46,6 +47,13 @@ class Case:
     rows: int
     options: tuple[str, ...]
     aim: int | None = None  # the step after which the first kill strikes; None: drawn
+    scored: bool = False  # `score` in place of `release`
+
+    def command(self, scene: Scene, labels: Path, folder: Path) -> list[str]:
+        """`folder` is where files of many rounds are."""
+        if self.scored:
+            return scene.score(labels, stored_predictions(folder, self.rows), scene.out, self.options)
+        return scene.release(labels, scene.out, self.options)
 
 
 CASES = (
@@ -58,6 +66,8 @@ CASES = (
     Case("300,000 by id", 300_000, (*BY_ID, "--epsilon", "4")),
     Case("300,000 by number, laplace", 300_000, ("--epsilon", "1", "--mechanism", "laplace")),
     Case("300,000 shuffled", 300_000, (*SHUFFLED, "--epsilon", "2")),
+    Case("5,000 scored", 5_000, ("--epsilon", "0.5"), scored=True),
+    Case("100,000 scored", 100_000, ("--epsilon", "0.1", "--delta", "1e-6"), scored=True),
 )
 # More rows than a shuffle holds in memory: once charged, it deals them to files. Slow, so only now and then.
 BUCKETS = Case("1,200,000 shuffled", 1_200_000, (*SHUFFLED, "--epsilon", "2"), aim=2)
@@ -219,7 +229,7 @@ def kills(count: int, folder: Path, seed: int) -> dict[str, Any]:
 def measure(case: Case, folder: Path) -> Timeline:
     scene = Scene(folder / "measured")
     labels = scene.add_labels(stored_labels(folder, case.rows), "labels.parquet")
-    timeline = time_command(scene.release(labels, scene.out, case.options), scene.ledger)
+    timeline = time_command(case.command(scene, labels, folder), scene.ledger)
     shutil.rmtree(scene.folder)
     return timeline
 
@@ -228,7 +238,7 @@ def kill_round(
     scene: Scene, case: Case, timeline: Timeline, rng: random.Random, stored: Path, counts: dict[str, Counter[str]]
 ) -> list[str]:
     labels = scene.add_labels(stored, "labels.parquet")
-    command = scene.release(labels, scene.out, case.options)
+    command = case.command(scene, labels, stored.parent)
     known = [labels, scene.out]
     seen = Seen(NOTHING, [], 0, [])
     complaints: list[str] = []

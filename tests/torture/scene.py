@@ -18,6 +18,9 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import LabelDPError
 from labeldp.release import Release
+from labeldp.release.sealed import statistic_name
+from labeldp.statistics.reading import load_statistic
+from labeldp.statistics.statistic import StatisticFile
 
 MOST_SECONDS = 120.0
 NUM_CLASSES = 10
@@ -63,6 +66,20 @@ class Scene:
             "release", str(labels), "--label", "label", "--classes", str(NUM_CLASSES), "--out", str(out),
             "--ledger", str(self.ledger), "--json", *options,
         ]  # fmt: skip
+
+    def score(self, labels: Path, predictions: Path, out: Path, options: Sequence[str]) -> list[str]:
+        return [
+            "score", str(predictions), "--labels", str(labels), "--label", "label", "--classes", str(NUM_CLASSES), *BY_ID,
+            "--out", str(out), "--ledger", str(self.ledger), "--json", *options,
+        ]  # fmt: skip
+
+
+def stored_predictions(folder: Path, rows: int) -> Path:
+    """A model that knows nothing, of the same rows in the same order."""
+    path = folder / f"predictions-{rows}.npy"
+    if not path.exists():
+        np.save(path, np.random.default_rng(rows).dirichlet(np.ones(NUM_CLASSES), rows).astype(np.float32))
+    return path
 
 
 def stored_labels(folder: Path, rows: int, first: int = 0) -> Path:
@@ -170,14 +187,20 @@ def verifies(ledger: Path, releases: Sequence[Path] = ()) -> Iterator[str]:
 
 
 def is_whole(out: Path, rows: int, entries: Sequence[Entry]) -> Iterator[str]:
-    """A visible file is a release that the ledger has published."""
+    """A visible file is a release, or a statistic, that the ledger has published."""
+    release: Release | StatisticFile
     try:
-        release = Release.load(out)
+        if statistic_name(out) is not None:
+            release = load_statistic(out)
+            held = release.rows
+        else:
+            release = Release.load(out)
+            held = len(release)
     except LabelDPError as error:
         yield f"a visible output is no whole release: {error}"
         return
-    if len(release) != rows:
-        yield f"{out.name} has {len(release)} rows instead of {rows}"
+    if held != rows:
+        yield f"{out.name} has {held} rows instead of {rows}"
     if release.checksum not in published_checksums(entries):
         yield f"{out.name} is visible, but the ledger has not published this file"
 

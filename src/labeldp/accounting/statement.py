@@ -83,6 +83,7 @@ def _release(release: ReleaseRecord) -> dict[str, Any]:
         "insecure": release.insecure,
         "state": release.state,
         "checksum": release.checksum,
+        "handed_over": release.handed_over,
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,27 +88,38 @@ def _predictions(
     count = 0
     for path in options.predictions:
         read = read_predictions(path)
-        values = both_classes(read.values, num_classes)
+        values = _of(path, partial(both_classes, read.values, num_classes))
+        ids = read.ids if read.about.get("named") is not False else None  # else they are row numbers, in their order
         if not models:
-            first, count = read.ids, len(values)
-        elif (first is None) != (read.ids is None) or len(values) != count:
-            raise InputError(
-                f"{path} has other rows than {options.predictions[0]}: models are scored on the same ones."
-            )
+            first, count = ids, len(values)
+        elif (first is None) != (ids is None) or len(values) != count:
+            raise _other_rows(path, options)
         elif first is not None:
-            places = find(first, read.ids, str(path), options.id_form)
+            places = find(first, ids, str(path), options.id_form)
             if (places < 0).any():
-                raise InputError(
-                    f"{path} has other rows than {options.predictions[0]}: models are scored on the same ones."
-                )
+                raise _other_rows(path, options)
             values = values[places]
-        name = path.stem if path.stem not in models else str(path)
+        if any(path.samefile(other) for other in options.predictions[: len(models)]):
+            raise InputError(f"{path} is there twice: a model is scored once.")
+        name = path.stem if path.stem not in models else f"{path.absolute().parent.name}/{path.stem}"
         if name in models:
-            raise InputError(f"{path} is there twice.")
+            raise InputError(f"{path} is called like another file of predictions: give each model a name of its own.")
         models[name], behind[name] = values, checksums(read.about.get("releases")) or ()
     if options.id_column is None and first is not None:
         raise InputError("the predictions name their rows by id: `id_column` names the column of the labels that does.")
     return models, PublicRows.of(count, first), behind
+
+
+def _of(path: Path, check: Callable[[], Any]) -> Any:
+    """What is wrong with a file, with its name."""
+    try:
+        return check()
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _other_rows(path: Path, options: ScoreOptions) -> InputError:
+    return InputError(f"{path} has other rows than {options.predictions[0]}: models are scored on the same ones.")
 
 
 def _trained_on(ledger: Ledger, made: Made, behind: dict[str, tuple[str, ...]]) -> list[str]:

@@ -121,11 +121,9 @@ class HandedOverOptions(Options):
 
     def told_before(self, recorded: dict[str, str] | None) -> list[str]:
         """The same again is the same file: what it says of its recipient is what was said the first time."""
-        said = self.handed_over().to_json()
-        if not said or said == (recorded or {}):
-            return []
-        before = ", ".join(f"{name} {text!r}" for name, text in (recorded or {}).items()) or "nothing"
-        return [f"this was released before, and the file and the ledger have {before} on record, not what is said now."]
+        from labeldp.release.header import told_before
+
+        return told_before(self.handed_over(), recorded)
 
 
 BudgetGaussianOption = Annotated[float | None, Option("Cap on Gaussian releases: their ε, at the δ of --budget-delta (of pate: at --delta).", panel=BUDGET)]

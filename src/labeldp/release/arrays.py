@@ -44,23 +44,34 @@ def release_labels(
     ids_as_written: bool = False,
 ) -> Release:
     """See `RowMechanism.release`."""
-    if isinstance(ledger, (str, os.PathLike)):
-        ledger = Ledger(ledger)
-    if not isinstance(ledger, Ledger):
-        raise InputError(f"ledger must be a labeldp.Ledger or the path of one; got {type(ledger).__name__}.")
-    if entropy is not None and not (hasattr(entropy, "secure") and hasattr(entropy, "bytes")):
-        raise InputError("entropy must be SecureEntropy() or, for experiments, SeededEntropy(seed).")
+    ledger, entropy = checked_ledger(ledger), checked_entropy(entropy)
     classes = Classes(mechanism.num_classes, tuple(label_names) if label_names is not None else None)
     form = AS_WRITTEN if ids_as_written else CANONICAL
     source = ArraySource(wrapped(labels, classes), classes, ids, label, id_form=form)
     if ids is None:
         warnings.warn(NAME_ALONE.format(data_set), stacklevel=_CALLER)
     order = Order(source, mechanism, data_set)
-    made = make_release(order, ledger=ledger, entropy=entropy or SecureEntropy(), again=again)
+    made = make_release(order, ledger=ledger, entropy=entropy, again=again)
     release = Release.load(made.path)
     if not made.charged_now and not made.resumed:
         _warn_of_repetition(release, ids)
     return release
+
+
+def checked_ledger(ledger: Ledger | str | os.PathLike[str]) -> Ledger:
+    """Opened, where it is a path."""
+    if isinstance(ledger, (str, os.PathLike)):
+        ledger = Ledger(ledger)
+    if not isinstance(ledger, Ledger):
+        raise InputError(f"ledger must be a labeldp.Ledger or the path of one; got {type(ledger).__name__}.")
+    return ledger
+
+
+def checked_entropy(entropy: Entropy | None) -> Entropy:
+    """The operating system's, if nobody says otherwise."""
+    if entropy is not None and not (hasattr(entropy, "secure") and hasattr(entropy, "bytes")):
+        raise InputError("entropy must be SecureEntropy() or, for experiments, SeededEntropy(seed).")
+    return entropy or SecureEntropy()
 
 
 def wrapped(labels: PrivateLabels | npt.ArrayLike, classes: Classes) -> PrivateLabels:

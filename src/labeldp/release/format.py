@@ -24,7 +24,7 @@ from labeldp.files.atomic import look_up
 from labeldp.files.hashing import text_parts
 from labeldp.files.ids import is_plain_id
 from labeldp.mechanisms import Mechanism, NoPrivacy, PriorAware, mechanism_from_json
-from labeldp.release.header import FORMAT, is_common, is_text
+from labeldp.release.header import FORMAT, is_common, is_text, stated_statistic
 from labeldp.release.prior import PriorOrigin
 
 _HEADER = b"labeldp"
@@ -206,6 +206,11 @@ def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechan
         raise FileFormatError(f"{path} has a damaged description.") from None
     if not isinstance(version, int) or version > FORMAT:
         raise FileFormatError(f"{path} was made by a newer labeldp (format {version!r}); update to read it.")
+    statistic = stated_statistic(header)
+    if statistic is not None:
+        raise FileFormatError(
+            f"{path} is no release of rows: it holds one statistic of them ({statistic}). `labeldp inspect` shows what it says."
+        )
     if not is_header(header):
         raise FileFormatError(f"{path} has a damaged description.")
     try:

@@ -43,9 +43,25 @@ class HandedOver:
 NOBODY_SAID = HandedOver()
 
 
+def told_before(now: HandedOver, recorded: dict[str, str] | None) -> list[str]:
+    """The same again is the same file: what it says of its recipient is what was said the first time."""
+    said = now.to_json()
+    if not said or said == (recorded or {}):
+        return []
+    before = ", ".join(f"{name} {text!r}" for name, text in (recorded or {}).items()) or "nothing"
+    return [f"this was released before, and the file and the ledger have {before} on record, not what is said now."]
+
+
 def is_text(value: Any) -> bool:
     """Text is printed to people: it must be printable."""
     return isinstance(value, str) and value != "" and value.isprintable()
+
+
+def stated_statistic(header: Any) -> str | None:
+    """What kind of statistic a header says that its file holds; None for one of rows, or none at all."""
+    said = header.get("statistic") if isinstance(header, dict) else None
+    name = said.get("name") if isinstance(said, dict) else None
+    return name if is_text(name) else None
 
 
 def is_common(header: Any) -> bool:
@@ -83,6 +99,8 @@ def is_common(header: Any) -> bool:
             )
         )
         and isinstance(budget, dict)
+        and "publishable" in budget
+        and (budget.get("of") != "ids" or {"groups", "publishable_if_same"} <= set(budget))
         and raises(budget.get("raised"))
         and all(promise(budget.get(key)) for key in ("publishable", "publishable_if_same"))
         and text_or_null(budget.get("unprotected_if_same"))

@@ -2,6 +2,7 @@
 
 Arrays of one length are columns, a number a row; else each is one list, and the description says its shape. Readable by any Parquet tool.
 The checksum finds damage, not forgery. What the numbers mean is known to `labeldp.statistics`; that they are whole can be seen without.
+Numbers lie there plainly, eight bytes each: a file that would unfold to more than it is on the disk is none of ours.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 from labeldp.accounting.journal import canonical
 from labeldp.errors import FileFormatError, InputError
 from labeldp.files.atomic import look_up
-from labeldp.release.header import FORMAT, is_common, is_text
+from labeldp.release.header import FORMAT, is_common, is_text, stated_statistic
 
 _HEADER = b"labeldp"
 _CHECKSUM = b"labeldp.checksum"
@@ -107,10 +108,9 @@ def statistic_name(path: Path) -> str | None:
     """What kind of statistic a file says that it holds; None where it says none: a release, or no file of ours."""
     try:
         header = json.loads((pq.read_metadata(path).metadata or {}).get(_HEADER, b"null"))
-        name = header["statistic"]["name"]
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (pa.ArrowException, OSError, ValueError, RecursionError):
         return None
-    return name if isinstance(name, str) else None
+    return stated_statistic(header)
 
 
 def read_sealed(path: Path) -> Sealed:
@@ -118,11 +118,12 @@ def read_sealed(path: Path) -> Sealed:
     if look_up(path) is None or path.is_dir():
         raise InputError(f"there is no file {path}.")
     try:
-        table = pq.read_table(path, use_threads=False)
-        metadata = table.schema.metadata or {}
-        header = json.loads(metadata[_HEADER])
-        canonical(header)
-        stated = metadata[_CHECKSUM].decode("ascii")
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            metadata = file.metadata.metadata or {}
+            header = json.loads(metadata[_HEADER])
+            canonical(header)
+            stated = metadata[_CHECKSUM].decode("ascii")
+            table = file.read(use_threads=False) if _lies_plainly(file.metadata, path) else None
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError, ValueError, RecursionError):
         raise FileFormatError(
             f"{path} is not a whole file of a statistic: cut short, damaged or something else."
@@ -130,18 +131,31 @@ def read_sealed(path: Path) -> Sealed:
     version = header.get("format") if isinstance(header, dict) else None
     if isinstance(version, int) and version > FORMAT:
         raise FileFormatError(f"{path} was made by a newer labeldp (format {version!r}); update to read it.")
-    if (
-        not isinstance(header, dict)
-        or not is_sealed_header(header)
-        or sorted(table.column_names) != sorted(header["arrays"])
-    ):
+    if not isinstance(header, dict) or not is_sealed_header(header):
         raise FileFormatError(f"{path} has a damaged description.")
-    arrays = {name: _array(path, table.column(name), said) for name, said in header["arrays"].items()}
+    if table is None or sorted(table.column_names) != sorted(header["arrays"]):
+        raise FileFormatError(f"{path} holds other arrays than it describes.")
+    arrays = {name: _array(path, table.column(name), header["arrays"][name]) for name in table.column_names}
     if _checksum(header, arrays) != stated:
-        raise FileFormatError(
-            f"{path} was altered or damaged: its numbers do not have the checksum it states."
-        ) from None
+        raise FileFormatError(f"{path} was altered or damaged: its numbers do not have the checksum it states.")
     return Sealed(header, arrays, stated)
+
+
+def _lies_plainly(metadata: Any, path: Path) -> bool:
+    """Whether reading takes no more memory than the file has bytes: nothing is compressed, repeated by a code, or left out."""
+    chunks = [
+        metadata.row_group(group).column(column)
+        for group in range(metadata.num_row_groups)
+        for column in range(metadata.num_columns)
+    ]
+    return (
+        8 * sum(chunk.num_values for chunk in chunks) <= path.stat().st_size
+        and metadata.num_rows <= path.stat().st_size
+        and all(
+            chunk.compression == "UNCOMPRESSED" and set(chunk.encodings) <= {"PLAIN", "RLE", "BIT_PACKED"}
+            for chunk in chunks
+        )
+    )
 
 
 def _array(path: Path, column: Any, said: dict[str, Any]) -> npt.NDArray[Any]:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy.typing as npt
 
 from labeldp.accounting.ledger import Ledger
-from labeldp.entropy import Entropy, SecureEntropy
+from labeldp.entropy import Entropy
 from labeldp.errors import InputError, RepeatedReleaseWarning
 from labeldp.files.ids import AS_WRITTEN, CANONICAL
 from labeldp.private import PrivateLabels
-from labeldp.release.arrays import NAME_ALONE, wrapped
+from labeldp.release.arrays import NAME_ALONE, checked_entropy, checked_ledger, wrapped
 from labeldp.release.classes import Classes
+from labeldp.release.header import told_before
 from labeldp.release.make import make_release
 from labeldp.release.source import ArraySource
 from labeldp.statistics.statistic import PublicRows, StatisticOrder
@@ -49,11 +50,12 @@ def make_from_arrays(
     order: StatisticOrder, ledger: Ledger | str | os.PathLike[str], entropy: Entropy | None, again: str | None
 ) -> Path:
     """Made once, through the ledger; where its copy is."""
-    opened = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    made = make_release(order, ledger=opened, entropy=entropy or SecureEntropy(), again=again)
+    opened, source = checked_ledger(ledger), checked_entropy(entropy)
+    made = make_release(order, ledger=opened, entropy=source, again=again)
     if not made.charged_now and not made.resumed:
+        text = f"made on {made.record.made}, nothing charged: this is of the labels that were given then."
         warnings.warn(
-            f"made on {made.record.made}, nothing charged: this is of the labels that were given then.",
+            " ".join((text, *told_before(order.handed_over, made.record.handed_over))),
             RepeatedReleaseWarning,
             stacklevel=_CALLER,
         )

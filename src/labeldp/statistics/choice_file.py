@@ -18,7 +18,7 @@ from labeldp.private import PrivateLabels, check_num_classes
 from labeldp.release.sealed import Sealed, read_sealed
 from labeldp.statistics.choose import ModelChoice, row_scores
 from labeldp.statistics.score_file import check_models
-from labeldp.statistics.statistic import Places, Statistic, StatisticFile
+from labeldp.statistics.statistic import Places, Statistic, StatisticFile, none_of_ours
 
 _CHOSEN = "chosen"
 
@@ -110,10 +110,8 @@ class ModelChosen(StatisticFile):
                 raise InputError("it lacks what was chosen")
             if not 0 <= int(sealed.arrays[_CHOSEN][0]) < len(chosen.statistic.models):
                 raise InputError("what was chosen is no model of it")
-        except FileFormatError:
-            raise
         except InputError as error:
-            raise FileFormatError(f"{path} is no choice that labeldp makes: {error}") from None
+            raise none_of_ours(path, "choice", error) from None
         return chosen
 
     @property

@@ -20,18 +20,19 @@ from labeldp.errors import FileFormatError, InputError
 from labeldp.files.atomic import place_file
 from labeldp.mechanisms.base import Guarantee
 from labeldp.private import PrivateLabels
-from labeldp.release.header import NOBODY_SAID, HandedOver
+from labeldp.release.header import NOBODY_SAID, HandedOver, is_text
 from labeldp.release.sealed import Sealed, read_sealed, write_sealed
 from labeldp.release.source import Source
 from labeldp.statistics.arrays import array_rows, make_from_arrays
 from labeldp.statistics.fit import MomentModel, fit_moments
 from labeldp.statistics.moment_noise import MomentNoise, exact_moments
 from labeldp.statistics.preprocessing_rule import choose_preprocessing
-from labeldp.statistics.statistic import Places, PublicRows, Statistic, StatisticFile, StatisticOrder
+from labeldp.statistics.statistic import Places, PublicRows, Statistic, StatisticFile, StatisticOrder, none_of_ours
 from labeldp.statistics.whitening import Preprocessing, check_table
 
 _SUMS = "moments"
 _MOST_NAMES = 1 << 14
+_LONGEST_NAME = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,10 @@ class MomentsPlan(Statistic):
             raise InputError("the noise is for other features than these")
         if self.columns and len(self.columns) != self.preprocessing.inputs:
             raise InputError("every column has one name")
+        if not all(is_text(name) and len(name) <= _LONGEST_NAME for name in self.columns):
+            raise InputError(f"names of columns are 1 to {_LONGEST_NAME} printable characters")
+        if len(set(self.columns)) != len(self.columns):
+            raise InputError("every column has a name of its own")
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]
@@ -165,10 +170,8 @@ class Moments(StatisticFile):
             raise FileFormatError(f"{path} holds {sealed.header['statistic']['name']}, not moments.")
         try:
             return cls(sealed, MomentsPlan.read(sealed))
-        except FileFormatError:
-            raise
         except InputError as error:
-            raise FileFormatError(f"{path} is no file of moments that labeldp makes: {error}") from None
+            raise none_of_ours(path, "file of moments", error) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it once more."""

@@ -25,7 +25,7 @@ from labeldp.statistics.bins import ScoreLayout
 from labeldp.statistics.counts import ScoreCounts
 from labeldp.statistics.differences import difference
 from labeldp.statistics.noise import CountNoise, GaussianCountNoise, GeometricNoise, noise_from_json
-from labeldp.statistics.statistic import Places, Statistic, StatisticFile
+from labeldp.statistics.statistic import Places, Statistic, StatisticFile, none_of_ours
 
 MOST_MODELS = 1000
 _LAYOUT = "model"  # the column that says of which model a cell is
@@ -35,11 +35,11 @@ _FLAG = "predicted"  # written as 0 and 1
 
 def check_models(names: tuple[str, ...]) -> tuple[str, ...]:
     """Names go into files and messages."""
-    if not 1 <= len(names) <= MOST_MODELS or len(set(names)) != len(names):
-        raise InputError(f"a score is of 1 to {MOST_MODELS:,} models, and each has a name of its own.")
-    for name in names:
+    for name in names[: MOST_MODELS + 1]:
         if not isinstance(name, str) or not 1 <= len(name) <= 200 or not name.isprintable():
             raise InputError("the name of a model is 1 to 200 printable characters.")
+    if not 1 <= len(names) <= MOST_MODELS or len(set(names)) != len(names):
+        raise InputError(f"a score is of 1 to {MOST_MODELS:,} models, and each has a name of its own.")
     return names
 
 
@@ -121,6 +121,7 @@ class ScorePlan(Statistic):
             raise InputError("it lacks its models or its counts")
         if sealed.header["rows"] != rows or len({one.shape for one in arrays.values()}) != 1:
             raise InputError("its numbers do not fit each other")
+        check_models(tuple(names))
         model = arrays.pop(_LAYOUT)
         del arrays[_COUNT]
         if not (_FLAG in arrays and np.isin(arrays[_FLAG], (0, 1)).all()):
@@ -179,11 +180,10 @@ class Score(StatisticFile):
             raise FileFormatError(f"{path} holds {sealed.header['statistic']['name']}, not a score.")
         try:
             score = cls(sealed, ScorePlan.read(sealed))
-            assert score._tables
-        except FileFormatError:
-            raise
+            for model in score.models:
+                score.counts(model)
         except InputError as error:
-            raise FileFormatError(f"{path} is no score that labeldp makes: {error}") from None
+            raise none_of_ours(path, "score", error) from None
         return score
 
     def save(self, path: str | os.PathLike[str]) -> None:

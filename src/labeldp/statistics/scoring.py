@@ -89,7 +89,10 @@ def score_order(
     layouts = tuple(ScoreLayout.of(one, noise=noise, bins=bins) for one in models.values())
     cells = tuple(layout.cells(one) for layout, one in zip(layouts, models.values(), strict=True))
     plan = ScorePlan(tuple(models), layouts, noise)
-    known_by = {"cells": _digest(cells), "bins": _digest(tuple(layout.columns()["high"] for layout in layouts))}
+    # The same predictions in another order of rows are the same request; others, even of the same cells, are not: their bins say so.
+    by_id = rows.in_one_order(source.id_form)
+    described = tuple(column for layout in layouts for column in layout.columns().values())
+    known_by = {"cells": _digest(tuple(one[by_id] for one in cells)), "bins": _digest(described)}
     return StatisticOrder(
         source, plan, data_set, rows, lambda: ScoreGathering(plan, cells), known_by=known_by,
         requested_epsilon=0.0 if delta is not None else epsilon, stamp=stamp, handed_over=handed_over,
@@ -110,8 +113,10 @@ def choice_order(
     stamp, predictions = source.stamp(), tuple(models.values())
     choice = ModelChoice.calibrated(epsilon=epsilon, score=by, models=predictions)
     plan = ChoicePlan(source.classes.count, tuple(models), choice)
+    by_id = rows.in_one_order(source.id_form)
+    known_by = {"predictions": _digest(tuple(one[by_id] for one in predictions))}
     return StatisticOrder(
-        source, plan, data_set, rows, lambda: ChoiceGathering(plan, predictions), known_by={"predictions": _digest(predictions)},
+        source, plan, data_set, rows, lambda: ChoiceGathering(plan, predictions), known_by=known_by,
         requested_epsilon=epsilon, stamp=stamp, handed_over=handed_over,
     )  # fmt: skip
 

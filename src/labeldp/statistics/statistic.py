@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -23,10 +24,11 @@ from labeldp.private import PrivateLabels, unheard
 from labeldp.release.deliverable import Deliverable, Fill, Progress
 from labeldp.release.header import NOBODY_SAID, HandedOver
 from labeldp.release.rows import Named, Selection, Span
-from labeldp.release.sealed import Arrays, Sealed, is_sealed_header, shapes, write_sealed
+from labeldp.release.sealed import Arrays, Sealed, as_arrays, is_sealed_header, shapes, write_sealed
 from labeldp.release.source import Source, Survey
 
 Places: TypeAlias = npt.NDArray[np.int64]
+NO_FILE_SHOWS = "that its owner ran this, and how the noise was drawn: no file can show it"
 _METADATA_BYTES = 1 << 20
 
 
@@ -52,6 +54,11 @@ class Statistic(ABC):
     def to_json(self) -> dict[str, Any]:
         """Its name, and all that its certificate follows from."""
 
+    @classmethod
+    @abstractmethod
+    def read(cls, sealed: Sealed) -> Statistic:
+        """From a file that may be anybody's; an InputError, if it is none."""
+
     @abstractmethod
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What its file holds, with zeros where the noisy numbers will be."""
@@ -65,6 +72,18 @@ class Gathering(Protocol):
 
     def finish(self, entropy: Entropy) -> Arrays:
         """With noise: what may leave."""
+
+
+@dataclass(frozen=True)
+class InOrder(Span):
+    """All rows, one after the other: where nothing names them, only their number tells whether two files are of the same ones."""
+
+    def check(self, found: int, count: int) -> None:
+        """No more and no fewer."""
+        if count != self.stop:
+            raise InputError(
+                f"there are {count:,} labels for {self.stop:,} public rows, which go by number: name rows by id to take some of them."
+            )
 
 
 @dataclass(frozen=True)
@@ -86,18 +105,26 @@ class PublicRows:
         names = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
         if len(names) != count:
             raise InputError(f"there are {count:,} rows and {len(names):,} ids.")
+        if names.null_count:
+            raise InputError(f"row {pc.index(pc.is_null(names), True).as_py()} of the public file has no id.")
         return cls(count, names)
 
     def selection(self, form: str) -> Selection:
         """Which rows of the label file are meant."""
         if self.ids is None:
-            return Span(0, self.count)
+            return InOrder(0, self.count)
         twice = repeated(self.ids, form)
         if twice is not None:
             raise InputError(
                 f"row {twice[0]} of the public file has the same id as row {twice[1]}; ids must be unique."
             )
         return Named.of(self.ids)
+
+    def in_one_order(self, form: str) -> Places:
+        """The rows by id: the same, in whatever order a file has them."""
+        if self.ids is None:
+            return np.arange(self.count)
+        return np.asarray(pc.sort_indices(comparable(self.ids, form)).to_numpy(), dtype=np.int64)
 
     def places(self, form: str) -> Callable[[Any | None, int, npt.NDArray[np.intp]], Places]:
         """From a batch of label rows (their ids, the number of the first, and which are meant) to rows of the public file."""
@@ -139,8 +166,6 @@ class StatisticOrder(Deliverable):
             )
         if self.rows.ids is not None and self.source.id_column is None:
             raise InputError("the public file names its rows by id: name the labels' column that does, `id_column`.")
-        if self.rows.ids is None and self.source.id_column is not None:
-            raise InputError("the labels are named by id, the public file's rows are not: it needs an id column too.")
 
     @property
     def selected(self) -> Selection:  # type: ignore[override]
@@ -176,8 +201,11 @@ class StatisticOrder(Deliverable):
         }
 
     def readable(self, header: dict[str, Any]) -> bool:
-        """By the reader of such files."""
-        return is_sealed_header(header)
+        """By the reader of such files: what it would not take is refused now, and not once it is paid for."""
+        if not is_sealed_header(header):
+            return False
+        self.statistic.read(Sealed(header, as_arrays(self.statistic.arrays()), ""))
+        return True
 
     def size(self, survey: Survey) -> int:
         """Uncompressed."""
@@ -212,6 +240,11 @@ def certificate_of(statistic: Statistic, insecure: str | None) -> dict[str, Any]
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "reason": None}
 
 
+def none_of_ours(path: str | os.PathLike[str], what: str, error: InputError) -> FileFormatError:
+    """For a file whose description or numbers do not fit each other."""
+    return FileFormatError(f"{path} is no {what} that labeldp makes: {str(error).rstrip('.')}.")
+
+
 class StatisticFile:
     """What every file of a statistic tells, whatever it holds; its certificate is computed anew."""
 
@@ -221,13 +254,14 @@ class StatisticFile:
         """Use `load`."""
         self.header, self.checksum, self.statistic = sealed.header, sealed.checksum, statistic
         self._arrays = sealed.arrays
+        names = self.header["label_names"]
+        if names is not None and len(names) != statistic.num_classes:
+            raise InputError(f"it names {len(names):,} classes and is of {statistic.num_classes:,}")
         budget = self.header["budget"]
         promises = [budget[name] for name in ("publishable", "publishable_if_same") if budget.get(name) is not None]
         paid = statistic.guarantee()
         if not paid.delta and any(one["epsilon"] < paid.epsilon * (1 - 1e-9) for one in promises):
-            raise FileFormatError(
-                "the file promises less of all that was released of its data set than it alone has cost."
-            )
+            raise InputError("it promises less of all that was released of its data set than it alone has cost")
 
     @property
     def data_set(self) -> str:
@@ -252,8 +286,8 @@ class StatisticFile:
     @property
     def class_names(self) -> tuple[str, ...]:
         """What the classes are called; numerals, if they have no names."""
-        names = self.header.get("label_names")
-        return tuple(names) if names else tuple(str(number) for number in range(self.statistic.num_classes))
+        names = self.header["label_names"]
+        return tuple(names) if names is not None else tuple(str(number) for number in range(self.statistic.num_classes))
 
     def certificate(self) -> dict[str, Any]:
         """(ε, δ) as JSON."""
@@ -281,4 +315,5 @@ class StatisticFile:
             "ledger": self.header["ledger"],
             "handed_over": self.header.get("handed_over"),
             "checksum": self.checksum,
+            "given": NO_FILE_SHOWS,
         }
