@@ -1,7 +1,6 @@
 """`LabelDPMoments`: scikit-learn's manners, and no label."""
 
-from dataclasses import dataclass
-from typing import Any
+import tempfile
 
 import numpy as np
 import pytest
@@ -18,29 +17,16 @@ from sklearn.utils.estimator_checks import (
 from labeldp.entropy import SeededEntropy
 from labeldp.errors import InputError
 from labeldp.estimators import LabelDPMoments
-from labeldp.private import PrivateLabels
-from labeldp.statistics.moment_noise import MomentNoise, exact_moments
-from labeldp.statistics.preprocessing_rule import choose_preprocessing
+from labeldp.statistics.moments_file import moments
 
 
-@dataclass(frozen=True)
-class Held:
-    """As a file of moments will be."""
-
-    preprocessing: Any
-    noise: Any
-    values: Any
-    label_names: Any = None
-
-
-def released(x, y, classes, epsilon, seed=0, names=None):
-    made = choose_preprocessing(x, classes, epsilon=epsilon)
-    q = made.apply(x)
-    noise = MomentNoise.calibrated(
-        epsilon=epsilon, delta=1e-5, radius=made.radius, dimensions=made.dimensions, num_classes=classes
-    )
-    values = exact_moments(q, PrivateLabels(y, classes), noise) + noise.sample(SeededEntropy(seed))
-    return Held(made, noise, values, names)
+def released(x, y, classes, epsilon, names=None):
+    labels = y if names is None else [names[one] for one in y]
+    with tempfile.TemporaryDirectory() as scratch:
+        return moments(
+            x, labels, num_classes=classes, epsilon=epsilon, data_set="digits", ledger=f"{scratch}/labels.ledger",
+            ids=np.arange(len(y)), label_names=names, entropy=SeededEntropy(1),
+        )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +43,7 @@ def test_digits(digits, epsilon, least):
     assert (model.predict(test) == truth).mean() > least
     p = model.predict_proba(test)
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-6)
-    assert model.coef_.shape == (10, model.moments.noise.dimensions)
+    assert model.coef_.shape == (10, model.moments.statistic.noise.dimensions)
     assert model.class_shares_.sum() == pytest.approx(1, abs=1e-4)
 
 
@@ -83,15 +69,16 @@ def test_labels_are_refused(digits):
         LabelDPMoments(held).predict(x)
     with pytest.raises(InputError, match="tol"):
         LabelDPMoments(held, tol=0).fit(x)
-    with pytest.raises((InputError, ValueError)):
+    with pytest.raises(InputError, match="64 columns"):
         LabelDPMoments(held).fit(x[:, :5])
+    with pytest.raises(InputError, match="1,400 rows"):
+        LabelDPMoments(held).fit(x[:5])
     fitted = LabelDPMoments(held).fit(x)
     with pytest.raises(ValueError, match="features"):
         fitted.predict(x[:, :5])
 
 
-def test_other_rows_are_noticed_by_nobody_but_say_less(digits):
-    """The fit takes what it is given; a failed one forgets the one before."""
+def test_a_failed_fit_forgets_the_one_before(digits):
     x, y, _, _ = digits
     model = LabelDPMoments(released(x, y, 10, 1.0)).fit(x)
     with pytest.raises(InputError):

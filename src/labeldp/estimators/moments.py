@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,30 +11,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.errors import InputError
 from labeldp.statistics.fit import fit_moments
-from labeldp.statistics.moment_noise import MomentNoise
-from labeldp.statistics.whitening import Preprocessing
-
-
-class ReleasedMoments(Protocol):
-    """What is read of a file of moments."""
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """By which the owner made rows of whole numbers."""
-
-    @property
-    def noise(self) -> MomentNoise:
-        """Its σ, radius and classes."""
-
-    @property
-    def values(self) -> npt.NDArray[np.int64]:
-        """The noisy T, (dimensions, columns)."""
+from labeldp.statistics.moments_file import Moments
 
 
 class LabelDPMoments(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic or softmax regression from noisy moments T = XᵀY.
 
-    moments      what the label owner handed over: `preprocessing`, `noise`, `values`; class names as `label_names`, if it has any
+    moments      what the label owner handed over: `Moments.load(path)`
     tol          when to stop, in standard errors of a weight
     max_iter     steps of L-BFGS at most
 
@@ -43,7 +26,7 @@ class LabelDPMoments(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     leave open, and so are calibrated, and cautious at a small ε.
     """
 
-    def __init__(self, moments: ReleasedMoments | None = None, *, tol: float = 1e-2, max_iter: int = 200) -> None:
+    def __init__(self, moments: Moments | None = None, *, tol: float = 1e-2, max_iter: int = 200) -> None:
         self.moments = moments
         self.tol = tol
         self.max_iter = max_iter
@@ -66,17 +49,20 @@ class LabelDPMoments(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not 0 < self.tol < 1 or self.max_iter < 1:
             raise InputError(f"`tol` is between 0 and 1 and `max_iter` at least 1; got {self.tol} and {self.max_iter}.")
         X = self._validated(X, reset=True)
-        features = moments.preprocessing.apply(X)
+        if len(X) != moments.rows:
+            raise InputError(f"these moments were summed over {moments.rows:,} rows; X has {len(X):,}.")
+        plan = moments.statistic
         self.model_ = fit_moments(
-            features,
-            moments.values,
-            moments.noise,
-            moments.preprocessing.variances,
+            plan.preprocessing.apply(X),
+            moments.sums,
+            plan.noise,
+            plan.preprocessing.variances,
             tolerance=self.tol,
             most=self.max_iter,
         )
-        names = getattr(moments, "label_names", None)
-        self.classes_ = np.array(names) if names else np.arange(self.model_.num_classes)
+        classes = self.model_.num_classes
+        numbers = tuple(str(number) for number in range(classes))
+        self.classes_ = np.arange(classes) if moments.class_names == numbers else np.array(moments.class_names)
         self.coef_ = self.model_.weights.T  # on the preprocessed columns, in units of R, the constant one last
         self.n_iter_ = max(1, self.model_.iterations)
         self.class_shares_ = self.model_.shares
@@ -90,7 +76,7 @@ class LabelDPMoments(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Class probabilities, in the order of `classes_`."""
         check_is_fitted(self, "model_")
         assert self.moments is not None
-        return self.model_.probabilities(self.moments.preprocessing.apply(self._validated(X, reset=False)))
+        return self.model_.probabilities(self.moments.statistic.preprocessing.apply(self._validated(X, reset=False)))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The likeliest class."""
