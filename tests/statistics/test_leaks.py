@@ -1,4 +1,4 @@
-"""Two worlds that differ in every label, with the same noise: all that is left behind differs in the noisy numbers, and what is hashed from them.
+"""Two worlds that differ in every label, with the same noise: what is left differs in the noisy numbers, and in what is hashed from them.
 
 Files, their sizes, layout and times; the ledger, its folder; what is printed; how commands end, and what they say when they fail.
 """
