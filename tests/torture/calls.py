@@ -28,6 +28,7 @@ from labeldp.audit.canaries import Canaries
 from labeldp.errors import LabelDPError
 from labeldp.release import Release
 from labeldp.release.sealed import statistic_name
+from labeldp.statistics.moments_file import LinearFromMoments
 from labeldp.statistics.reading import load_statistic
 from tests.torture.commands import COMMANDS, Command, prepare
 from tests.torture.scene import Entry, charges, open_to_others, published_checksums, read_entries
@@ -150,6 +151,8 @@ def is_whole(path: Path, entries: Sequence[Entry], suffix: str | None = None) ->
             json.loads(path.read_text())
         elif suffix == ".html" and not path.read_text().rstrip().endswith("</html>"):
             yield f"{path.name} ends early"
+        elif suffix == ".fitted":
+            LinearFromMoments.from_bytes(path.read_bytes())
         elif suffix == ".safetensors":
             with safe_open(path, "np") as file:
                 [file.get_tensor(name) for name in file.keys()]  # noqa: SIM118
@@ -173,7 +176,7 @@ def stays_private(work: Path, entries: Sequence[Entry]) -> Iterator[str]:
             yield f"{name} is not whole and has mode {path.stat().st_mode & 0o777:o}"
 
 
-_SUFFIXES = (".parquet", ".npy", ".npz", ".json", ".html", ".safetensors")
+_SUFFIXES = (".parquet", ".npy", ".npz", ".json", ".html", ".safetensors", ".fitted")
 
 
 def fits(path: Path, suffix: str, entries: Sequence[Entry]) -> bool:
