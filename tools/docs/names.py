@@ -20,7 +20,7 @@ from tools.docs.commands import prose
 import labeldp
 from labeldp.commands.option import Declared, Options, declarations
 
-PACKAGES = ("commands", "mechanisms", "release", "training", "audit", "estimators")
+PACKAGES = ("commands", "mechanisms", "release", "training", "audit", "estimators", "statistics")
 FURTHER = (
     "mechanisms.candidates.most_informative", "mechanisms.candidates.most_likely", "mechanisms.candidates.information",
     "mechanisms.repeats.Repeats",
@@ -46,6 +46,7 @@ SECTIONS = {
     "accounting": "Cost and ledger",
     "release": "Releases",
     "evaluation": "Metrics without clean labels",
+    "statistics": "One noisy statistic",
     "denoise": "Uninformed post-processing",
     "training": "Training",
     "runs": "Run directories",
