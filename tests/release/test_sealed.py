@@ -115,7 +115,8 @@ def test_shapes_must_fit(tmp_path, said):
 @pytest.mark.parametrize(
     "change",
     [
-        {"arrays": []}, {"arrays": {"a": {"kind": ["i8"], "shape": [1]}}}, {"arrays": {"b": {"kind": "i8", "shape": [True]}}}, {"statistic": {}}, {"statistic": {"name": "a\x1b"}},
+        {"arrays": []}, {"arrays": {"a": {"kind": ["i8"], "shape": [1]}}},
+        {"arrays": {"b": {"kind": "i8", "shape": [True]}}}, {"statistic": {}}, {"statistic": {"name": "a\x1b"}},
         {"budget": {"raised": []}}, {"budget": {"raised": [], "publishable": None, "of": "ids"}}, {"rows": -1}, {"insecure": ""},
         {"handed_over": {"recipient": "a\nb"}}, {"handed_over": {"who": "x"}}, {"made": "a\x1b[2J"}, {"label_names": [1]},
     ],
