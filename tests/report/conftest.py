@@ -59,7 +59,7 @@ def owned(tmp_path_factory):
     labeldp_commands(
         [
             f"canaries plant v.csv {columns} --count 60 --out planted.parquet --secret canaries.npz",
-            f"release planted.parquet {columns} --epsilon 1 --budget 2 --shuffle --out released.parquet",
+            f"release planted.parquet {columns} --epsilon 1 --budget 2 --shuffle --purpose fraud --out released.parquet",
             "train --release released.parquet --features x.csv --id id --canary-share 0.15 --epochs 3 --out run",
             "predict run --features x.csv --id id --out scores.parquet",
             "audit scores.parquet --canaries canaries.npz --release released.parquet --out audit",

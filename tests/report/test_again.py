@@ -25,14 +25,25 @@ def test_the_commands_make_the_same_again(owned, tmp_path):
         "labeldp canaries plant LABELS --label y --classes no,yes --id id --count 60 --out PLANTED.parquet --secret SECRET.npz"
     )
     assert release.command == (
-        "labeldp release PLANTED.parquet --label y --classes no,yes --id id --data-set v --epsilon 1 --mechanism response --shuffle "
-        "--out released.parquet"
+        "labeldp release PLANTED.parquet --label y --classes no,yes --id id --data-set v --epsilon 1 --mechanism response --budget 2 "
+        "--shuffle --purpose fraud --out released.parquet"
     )
     (tmp_path / "labels.csv").write_bytes((owned / "v.csv").read_bytes())
     typed = [shlex.split(one.command.replace("LABELS", "labels.csv"))[1:] for one in (plant, release)]
     labeldp_commands([[*typed[0], "--data-set", "v"], typed[1]], tmp_path)
     first, again = (Release.load(place / "released.parquet") for place in (owned, tmp_path))
-    same = ("mechanism", "label", "label_names", "ids", "shuffled", "rows", "data_set", "certificate")
+    same = (
+        "mechanism",
+        "label",
+        "label_names",
+        "ids",
+        "shuffled",
+        "rows",
+        "data_set",
+        "certificate",
+        "budget",
+        "handed_over",
+    )
     assert {name: first.header[name] for name in same} == {name: again.header[name] for name in same}
 
 

@@ -220,14 +220,15 @@ def test_to_whom(whole):
     assert "to “Acme <b>”; for “fraud”; approved by “M. Muster”. So its owner wrote into the file" in text(html)
     assert "<b>" not in html
     assert not any("--recipient" in (step.command or "") for step in signoff(run).steps)
-    assert "Not stated. Whoever holds the file has it." in text(page_of(whole))
+    assert "to not stated; for “fraud”; approved by not stated" in text(page_of(whole))
+    assert "Not stated. Whoever holds the file has it." in text(page_of(with_header(whole, handed_over=None)))
     (said,) = Report((run,)).to_json()["runs"]
     assert said["handed_over"][0]["recipient"] == "Acme <b>"
 
 
 def test_other_recipients_are_for_the_owner(whole):
     entry = whole.ledger["data_sets"][0]
-    other = {**entry["releases"][0], "request": {"handed_over": {"recipient": "Competitor"}}}
+    other = {**entry["releases"][0], "handed_over": {"recipient": "Competitor"}}
     run = with_entry(whole, releases=[*entry["releases"], other])
     assert "Competitor" not in Report((run,)).html()
     assert "Competitor" in Report((run,), owner=True).html()

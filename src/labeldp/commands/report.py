@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ReportOptions(Options):
     """What `labeldp report` is told."""
 
-    runs: Annotated[tuple[Path, ...], Argument("Directories of train, experiment, select, pate run, audit --out, audit-repeat or audit-heuristic.")]
+    runs: Annotated[tuple[Path, ...], Argument("Directories of train, experiment, select, pate run, audit --out, audit-repeat or audit-heuristic; files of scores.")]
     out: Annotated[Path, Option("Where to write the page.")] = Path("report.html")
     release: Annotated[tuple[Path, ...], Option("A release that the runs were made from, where it has been moved since.")] = ()
     ledger: Annotated[Path | None, LEDGER.but(help="The label owner's ledger: shows the entries of these runs' data sets, and no others.")] = None

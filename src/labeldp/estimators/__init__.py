@@ -6,18 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labeldp.estimators.classifier import LabelDPClassifier
+    from labeldp.estimators.moments import LabelDPMoments
 
-__all__ = ["LabelDPClassifier"]
+__all__ = ["LabelDPClassifier", "LabelDPMoments"]
 
 
 def __getattr__(name: str) -> Any:
-    """`LabelDPClassifier`, when asked for: it needs scikit-learn, and boosting and the linear model do not."""
-    if name != "LabelDPClassifier":
+    """The estimators, when asked for: they need scikit-learn, and boosting and the linear model do not."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         import sklearn  # noqa: F401
     except ImportError as error:
-        raise ImportError('LabelDPClassifier needs scikit-learn: pip install "labeldp[sklearn]"') from error
+        raise ImportError(f'{name} needs scikit-learn: pip install "labeldp[sklearn]"') from error
+    if name == "LabelDPMoments":
+        from labeldp.estimators.moments import LabelDPMoments
+
+        return LabelDPMoments
     from labeldp.estimators.classifier import LabelDPClassifier
 
     return LabelDPClassifier

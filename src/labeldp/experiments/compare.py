@@ -24,10 +24,10 @@ from labeldp.errors import InputError
 from labeldp.estimators import boosting
 from labeldp.estimators.boosted import MANY, BoostingRecipe, fit_boosted
 from labeldp.estimators.linear import LinearRecipe, fit_linear_path
-from labeldp.experiments.statistic import STATISTICS, fit_statistic
 from labeldp.evaluation.metrics import MetricEstimate, estimate_metrics
 from labeldp.evaluation.proper import losses
 from labeldp.evaluation.ranking import Ranked, average_precision
+from labeldp.experiments.statistic import STATISTICS, fit_statistic
 from labeldp.files.run import RunFolder
 from labeldp.files.schema import decode
 from labeldp.files.summary import Certificate, StatedFit, StatedMetric, TablesSummary

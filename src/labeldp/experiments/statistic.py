@@ -16,7 +16,6 @@ from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError
 from labeldp.files.summary import Certificate
 from labeldp.private import PrivateLabels
-from labeldp.statistics.preprocessing_rule import choose_preprocessing
 from labeldp.statistics.clusters import (
     Clusters,
     exact_histogram,
@@ -28,6 +27,7 @@ from labeldp.statistics.clusters import (
 from labeldp.statistics.fit import fit_moments
 from labeldp.statistics.moment_noise import MomentNoise, exact_moments
 from labeldp.statistics.noise import GaussianCountNoise, GeometricNoise
+from labeldp.statistics.preprocessing_rule import choose_preprocessing
 from labeldp.statistics.whitening import Preprocessing
 
 # Which model, and what it is that its labels' owner releases.
@@ -84,7 +84,6 @@ def _pate(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities,
     from sklearn.linear_model import LogisticRegression
 
     from labeldp.accounting.cost import Cost
-    from labeldp.pate.linear import teacher_votes
 
     classes = table.num_classes
     chosen = Preprocessing.of(table.plain, power=0.5, dimensions=64)
@@ -95,7 +94,7 @@ def _pate(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities,
     mu = math.sqrt(Cost.gaussian_cap(epsilon, DELTA).gaussian)
     asked = int(min(2000, max(20, (teachers * mu / 4) ** 2 / 2), len(x)))
     questions = rng.permutation(len(x))[:asked]
-    votes = teacher_votes(x, order, _entrusted(table.labels, order), questions, classes)
+    votes = _votes(x, order, _entrusted(table.labels, order), questions, classes)
     noise = GaussianCountNoise.calibrated(epsilon=epsilon, delta=DELTA, moved=2 * asked)
     noisy = votes + noise.sample(votes.size, SecureEntropy()).reshape(votes.shape)
     answers = noisy.argmax(axis=1)
@@ -108,6 +107,23 @@ def _pate(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities,
     found = np.full((len(test), classes), 1e-6)
     found[:, student.classes_] += student.predict_proba(test)
     return found / found.sum(axis=1, keepdims=True), said.epsilon, said.delta
+
+
+def _votes(
+    x: npt.NDArray[np.float32],
+    shards: npt.NDArray[np.int64],
+    codes: npt.NDArray[Any],
+    asked: npt.NDArray[np.int64],
+    classes: int,
+) -> npt.NDArray[np.int64]:
+    """Ridge regression on the one-hot labels of each shard; a teacher is moved by the labels of its own rows alone."""
+    votes = np.zeros((len(asked), classes), dtype=np.int64)
+    for rows, labels in zip(shards, codes, strict=True):
+        own = x[rows]
+        ridge = 0.01 * float((own**2).sum()) / own.shape[1] * np.eye(own.shape[1])
+        weights = np.linalg.solve(own.T @ own + ridge, own.T @ np.eye(classes)[labels])
+        votes[np.arange(len(asked)), (x[asked] @ weights).argmax(axis=1)] += 1
+    return votes
 
 
 def _entrusted(labels: PrivateLabels, shards: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
@@ -152,7 +168,8 @@ def _dp_sgd(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilitie
         for step in range(_STEPS):
             for some, labels in loader:
                 optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(model(some), labels).backward()
+                loss: Any = torch.nn.functional.cross_entropy(model(some), labels)
+                loss.backward()
                 optimizer.step()
             if step >= _STEPS // 2:  # the second half's mean
                 for total, now in zip(average, model.parameters(), strict=True):

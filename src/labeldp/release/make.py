@@ -25,8 +25,8 @@ from labeldp.entropy import Entropy
 from labeldp.errors import AccountingError, InputError, LedgerError, LostReleaseError, UnfinishedError
 from labeldp.files.atomic import explain, fill_and_place, open_private, reserve, sync_folder, temporary_beside
 from labeldp.release.copies import check_out, copy_into, date_copies, intact
+from labeldp.release.deliverable import Deliverable, Fill, Progress
 from labeldp.release.source import Survey
-from labeldp.release.wanted import Fill, Progress, Wanted
 from labeldp.requirements import check_requirements
 
 
@@ -46,7 +46,7 @@ class Made:
 
 
 def make_release(
-    order: Wanted,
+    order: Deliverable,
     *,
     ledger: Ledger,
     entropy: Entropy,
@@ -119,7 +119,7 @@ def charged(record: ReleaseRecord, path: Path) -> Iterator[None]:
         ) from None
 
 
-def check_release(order: Wanted, *, ledger: Ledger, entropy: Entropy, again: str | None = None) -> None:
+def check_release(order: Deliverable, *, ledger: Ledger, entropy: Entropy, again: str | None = None) -> None:
     """Raise what `make_release` would raise now; for those who put much work into it first. Nothing is charged."""
     check_requirements()
     with ledger.lock(order.data_set) as scratch:

@@ -16,6 +16,7 @@ from labeldp.errors import InputError
 from labeldp.mechanisms import Mechanism, NoPrivacy
 from labeldp.mechanisms.base import Observations, row_wise
 from labeldp.private import PrivateLabels
+from labeldp.release.deliverable import Deliverable, Fill, Progress
 from labeldp.release.format import Writer, is_header
 from labeldp.release.header import NOBODY_SAID, HandedOver
 from labeldp.release.prior import PriorOrigin, PublicPrior
@@ -23,7 +24,6 @@ from labeldp.release.release import certificate_json
 from labeldp.release.rows import Positions, Selection
 from labeldp.release.shuffle import Part, shuffled
 from labeldp.release.source import Source, Survey
-from labeldp.release.wanted import Fill, Progress, Wanted
 
 # From some rows' labels, and the position of the first in the release, to what is observed of them.
 Observe: TypeAlias = Callable[[PrivateLabels, int], Observations]
@@ -35,8 +35,8 @@ _METADATA_BYTES = 1 << 20  # room for footers and row-group headers, beside the 
 
 
 @dataclass(frozen=True)
-class Order(Wanted):
-    """The labels of a source (of rows `selected`), through a mechanism. See `Wanted` for what is not said here.
+class Order(Deliverable):
+    """The labels of a source (of rows `selected`), through a mechanism. See `Deliverable` for what is not said here.
 
     shuffle    whether the rows are written in a random order
     behind     what is behind the public prior of its rows, by the ledger at the time of the charge

@@ -11,7 +11,7 @@ from labeldp.files.summary import Start
 from labeldp.mechanisms import Gaussian, NoPrivacy, PateAnswers, PriorAware, Selected
 from labeldp.provenance import machine_line
 from labeldp.release.release import Release
-from labeldp.report.handed_over import HandedOver
+from labeldp.report.handed_over import recipient_options, stated_in
 from labeldp.report.runs import Run
 from labeldp.wording import upward
 
@@ -100,13 +100,16 @@ def release_command(release: Release, labels: str = "LABELS", out: str = "RELEAS
         words += ["--epsilon", upward(promised.epsilon, 6)]
         words += ["--public-prior", "PRIOR"] if isinstance(mechanism, PriorAware) else ["--mechanism", mechanism.name]
         words += ["--delta", f"{promised.delta:g}"] if isinstance(mechanism, Gaussian) else []
+        cap = header["budget"]["publishable"]
+        if cap is not None and not cap["delta"] and cap["epsilon"] > promised.epsilon * (1 + 1e-6):
+            words += ["--budget", upward(cap["epsilon"], 6)]
         words += ["--insecure-seed", "SEED"] if header["insecure"] else []
     if header.get("chosen_by_id"):
         words += ["--rows", "WHICH"]
     elif header["first_row"]:
         words += ["--rows", f"{header['first_row']}:{header['first_row'] + len(release)}"]
     words += ["--shuffle"] if header["shuffled"] else []
-    return shlex.join([*words, *HandedOver.of(header).options, "--out", out])
+    return shlex.join([*words, *recipient_options(stated_in(header)), "--out", out])
 
 
 def columns(release: Release) -> list[str]:

@@ -128,7 +128,7 @@ def _record(run: Run, cap: Cap | None) -> Told:
     if entry is None:
         return "not done", _NO_LEDGER
     kept = {one["checksum"] for one in entry["releases"]}
-    if not all(release.checksum in kept for release in (*run.releases, *run.others)):
+    if not all(file.checksum in kept for file in run.files):
         return "look", "its hashes are whole, but some release here is not recorded in it"
     return (
         "done",
@@ -150,7 +150,8 @@ def _secure(run: Run, cap: Cap | None) -> Told:
 def _mechanism(run: Run, cap: Cap | None) -> Told:
     if not run.checked:
         return "not done", _NO_RELEASE
-    names = dict.fromkeys(release.mechanism.name for release in (*run.releases, *run.others))
+    rows = (release.mechanism.name for release in (*run.releases, *run.others))
+    names = dict.fromkeys((*rows, *(one.statistic.name for one in run.statistics)))
     return "look" if run.epsilon is None else "done", f"{', '.join(names)}, as the release says"
 
 
@@ -165,6 +166,8 @@ def _trust(run: Run, cap: Cap | None) -> Told:
 def _order(run: Run, cap: Cap | None) -> Told:
     if not run.checked:
         return "not done", _NO_RELEASE
+    if run.statistics:
+        return "done", "no row is in the file: sums over all of them"
     if all(release.header["shuffled"] for release in (*run.releases, *run.others)):
         return "done", "the rows were shuffled, as the release says"
     return "ask", "the rows are in the order of the owner’s file: ask how that was sorted"
@@ -232,7 +235,7 @@ def _who_has_it(run: Run, cap: Cap | None) -> Told:
 
 
 def _version(run: Run, cap: Cap | None) -> Told:
-    made = dict.fromkeys(str(release.header["labeldp"]) for release in (*run.releases, *run.others))
+    made = dict.fromkeys(str(file.header["labeldp"]) for file in run.files)
     ran = dict.fromkeys(start.labeldp for start in run.starts if start.labeldp)
     if not made and not ran:
         return "not done", "no file here says so"

@@ -16,6 +16,7 @@ from labeldp.files.summary import Certificate
 from labeldp.release.joint import join_releases
 from labeldp.release.release import Release
 from labeldp.report.runs import Run
+from labeldp.statistics.moments_file import Moments
 
 
 def checked(run: Run) -> Run:
@@ -23,6 +24,8 @@ def checked(run: Run) -> Run:
     here = {release.checksum: release for release in run.releases}
     if run.kind == "audit":
         return run
+    if run.statistics:
+        return _fitted(run, run.statistics[0])
     if any(one not in here for one in run.trained_on):
         return with_others(run, None)
     whole = join_releases([here[one] for one in run.trained_on])
@@ -38,6 +41,18 @@ def checked(run: Run) -> Run:
             f"{run.name} names another data set, or other classes, than its release: its config.json was altered."
         )
     return with_others(replace(run, checked=True), whole)
+
+
+def _fitted(run: Run, moments: Moments) -> Run:
+    """The same of a model that was fitted to moments."""
+    proven = (decode(Certificate, moments.certificate()), "central", moments.insecure)
+    if (run.certificate, run.trust, run.insecure) != proven or run.release != moments.checksum:
+        raise InputError(f"{run.name} states another certificate than its moments prove: its summary.json was altered.")
+    if run.data_set != moments.data_set or run.class_names != moments.class_names:
+        raise InputError(
+            f"{run.name} names another data set, or other classes, than its moments: its config.json was altered."
+        )
+    return replace(run, checked=True)
 
 
 def with_others(run: Run, first: Release | None) -> Run:
@@ -66,7 +81,7 @@ def ledger_for(run: Run, path: Path) -> dict[str, Any] | None:
     entries = {entry.number: entry.hash for entry in ledger.verify()}
     book = ledger.book()
     names = set()
-    for release in (*run.releases, *run.others):
+    for release in run.files:
         said = release.header["ledger"]
         record = book.releases.get(said["entry"])
         # The hash of that entry depends on a key that only the owner has: no other ledger has it.

@@ -18,13 +18,15 @@ from labeldp.audit.result import percent
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.release.release import Release
+from labeldp.release.sealed import statistic_name
 from labeldp.report import charts
 from labeldp.report.checklist import checklist, counted
 from labeldp.report.claims import checked, with_ledger
-from labeldp.report.handed_over import HOW, HandedOver
+from labeldp.report.handed_over import HOW, recipient_words, stated_in
 from labeldp.report.promise import cap_of, up_to
 from labeldp.report.readers import read_run
 from labeldp.report.runs import Run, who_sees
+from labeldp.report.scores import ScoreView
 from labeldp.report.signoff import TITLES, SignOff
 from labeldp.report.view import View
 from labeldp.wording import downward, upward
@@ -48,6 +50,7 @@ def render(template: str, **content: Any) -> str:
         "up_to": up_to,
         "percent": percent,
         "counted": counted,
+        "recipient": recipient_words,
     }
     return environment.get_template(template).render(policy=POLICY, asset=asset, **content)
 
@@ -73,19 +76,25 @@ class Report:
 
     runs: tuple[Run, ...]
     owner: bool = False
+    scores: tuple[ScoreView, ...] = ()
 
     @classmethod
     def of(
         cls, folders: Sequence[Path], *, releases: Sequence[Path] = (), ledger: Path | None = None, owner: bool = False
     ) -> Report:
-        """Read run directories.
+        """Read run directories, and files of scores.
 
         releases  release files that the runs were made from, where they have been moved since
         ledger    the label owner's, which must have recorded a release of these runs: shown are the entries of its data set, and no others
         owner     also what only the owner may know; the page says so
         """
         if not folders:
-            raise InputError("name at least one run directory.")
+            raise InputError("name at least one run directory, or a score.")
+        files = [path for path in folders if path.is_file() and statistic_name(path) is not None]
+        scores = tuple(ScoreView.of(path, number) for number, path in enumerate(files, start=1))
+        folders = [path for path in folders if path not in files]
+        if scores and not folders and (releases or ledger is not None):
+            raise InputError("a score alone has no run to show a release or a ledger beside: name the run too.")
         loaded = [(path, Release.load(path)) for path in releases]
         given = {release.checksum: release for _, release in loaded}
         read = [replace(read_run(folder, owner=owner), folders=(folder.resolve().name,)) for folder in folders]
@@ -95,11 +104,11 @@ class Report:
         if unused:
             raise InputError(f"none of these runs was made from {unused}.")
         runs = [with_ledger(checked(run), ledger) for run in runs]
-        if ledger is not None and not any(run.ledger for run in runs):
+        if ledger is not None and folders and not any(run.ledger for run in runs):
             raise InputError(
                 f"none of these runs' releases is recorded in the ledger {ledger}, or they are not here (--release)."
             )
-        return cls(tuple(_told_apart(_with_headlines(runs))), owner)
+        return cls(tuple(_told_apart(_with_headlines(runs))), owner, scores)
 
     def html(self) -> str:
         """The page."""
@@ -110,18 +119,21 @@ class Report:
             "report.html",
             title=self.title(),
             views=views,
+            scores=self.scores,
             owner=self.owner,
             frontiers=[(name, drawn) for name, drawn in frontiers if drawn is not None],
             # As runs note it: the day after a selection's would tell that it was long.
-            made=provenance.start(dated=all(run.trust == "local" for run in self.runs)),
+            made=provenance.start(dated=all(run.trust == "local" for run in self.runs) and not self.scores),
             version=labeldp.__version__,
             titles=TITLES,
             how_stated=HOW,
-            stated=HandedOver.of,
+            stated_in=stated_in,
         )
 
     def title(self) -> str:
         """What the page is called."""
+        if not self.runs:
+            return f"{self.scores[0].score.data_set}: models scored on secret labels"
         if len(self.runs) == 1:
             run = self.runs[0]
             return f"{run.data_set or run.name}: what is proven, what was measured"
@@ -135,7 +147,8 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """The numbers of the page."""
-        return {"owner": self.owner, "runs": [_to_json(run) for run in self.runs]}
+        scores = {"scores": [one.to_json() for one in self.scores]} if self.scores else {}
+        return {"owner": self.owner, "runs": [_to_json(run) for run in self.runs], **scores}
 
 
 def _to_json(run: Run) -> dict[str, Any]:
@@ -146,7 +159,7 @@ def _to_json(run: Run) -> dict[str, Any]:
         "sign_off": SignOff.of(run, cap, lines).to_json(),
         "checklist": [line.to_json() for line in lines],
         "handed_over": [
-            {"release": one.checksum, **HandedOver.of(one.header).to_json()} for one in (*run.releases, *run.others)
+            {"release": one.checksum, **stated_in(one.header).to_json()} for one in (*run.releases, *run.others)
         ],
     }
 

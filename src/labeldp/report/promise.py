@@ -10,6 +10,7 @@ from labeldp.accounting.statement import promise_text
 from labeldp.files.summary import Certificate
 from labeldp.release.release import Release
 from labeldp.report.runs import Run
+from labeldp.statistics.moments_file import Moments
 
 EXAMPLES = (0.01, 0.1, 0.5, 0.9)
 
@@ -81,18 +82,19 @@ def budget_of(run: Run) -> tuple[dict[str, Any] | None, str]:
 
 def raised_in(run: Run) -> tuple[str, ...]:
     """The days on which a budget was raised, by the ledger and by every release that is here."""
-    budgets = [release.header["budget"] for release in (*run.releases, *run.others)]
+    budgets = [one.header["budget"] for one in run.files]
     budgets += run.ledger["data_sets"] if run.ledger is not None else []
     return tuple(sorted({str(one["at"])[:10] for budget in budgets for one in budget["raised"]}))
 
 
-def _of_its_data(run: Run) -> list[Release]:
+def _of_its_data(run: Run) -> list[Release | Moments]:
     """The releases of the data set that was trained on, by the ledger that released it: others promise nothing of it."""
+    mine: tuple[Release | Moments, ...] = (*run.releases, *run.statistics)
     first = next(
-        (release for one in run.trained_on or run.made_from for release in run.releases if release.checksum == one),
+        (file for one in run.trained_on or run.made_from for file in mine if file.checksum == one),
         None,
     )
     if first is None:
         return []
     same = (first.header["ledger"]["id"], first.data_set)
-    return [release for release in run.releases if (release.header["ledger"]["id"], release.data_set) == same]
+    return [file for file in mine if (file.header["ledger"]["id"], file.data_set) == same]

@@ -16,6 +16,7 @@ from labeldp.evaluation.accuracy import accuracy_parts
 from labeldp.evaluation.metrics import metric_text
 from labeldp.files.summary import Certificate, Metrics, Start, StatedAudit, StatedConfusion, StatedCurves, StatedMetric
 from labeldp.release.release import Release
+from labeldp.statistics.moments_file import Moments
 
 # What a page says of numbers that these files state and nothing here can check: they may be somebody else's.
 FOUND_BY_RUN = "by its own account: that the run found what its files say"
@@ -243,6 +244,7 @@ class Run:
     starts: tuple[Start, ...] = ()
     releases: tuple[Release, ...] = ()
     others: tuple[Release, ...] = ()  # of other rows, which judged
+    statistics: tuple[Moments, ...] = ()  # in place of releases: what a linear model was fitted to
     own_ledger: Path | None = None
     ledger: dict[str, Any] | None = None
     unrecorded: bool = False  # a ledger was named, and knows none of its releases
@@ -271,10 +273,15 @@ class Run:
         return None if self.certificate is None else self.certificate.epsilon
 
     @property
+    def files(self) -> tuple[Release | Moments, ...]:
+        """Everything here that an owner handed over."""
+        return (*self.releases, *self.others, *self.statistics)
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """The releases behind it that are not here: those that its files name, and those that its releases do."""
         behind = [*self.made_from, *(one for release in self.releases for one in release.behind)]
-        have = {release.checksum for release in (*self.releases, *self.others)}
+        have = {one.checksum for one in self.files}
         return tuple(one for one in dict.fromkeys(behind) if one not in have)
 
     @property

@@ -15,7 +15,7 @@ from labeldp.files.summary import Certificate
 from labeldp.release.prior import GIVEN
 from labeldp.report.again import columns, is_planted, plant_command
 from labeldp.report.checklist import CheckedLine
-from labeldp.report.handed_over import HOW, HandedOver
+from labeldp.report.handed_over import HOW, stated_in
 from labeldp.report.promise import Cap, best_guess, budget_of, condition, raised_in, up_to
 from labeldp.report.runs import Run
 from labeldp.wording import downward, upward
@@ -292,7 +292,8 @@ def _usual(run: Run) -> Iterator[Step]:
             "labeldp ledger verify --releases FILES",
         )
     if any(judged is not None and not judged.told for judged in (run.accuracy, run.roc_auc)):
-        yield Step("The label owner measures how good the model is, for a small ε of its own:", score_command(run))
+        words = "The label owner measures how good the model is, for a small ε of its own (rows that were released pay again):"
+        yield Step(words, score_command(run))
     if run.headline is None and is_planted(run):
         words = "Canaries are among the labels, and nobody has looked for them here. The label owner audits:"
         yield Step(words, f"labeldp audit PREDICTIONS --canaries SECRET.npz --release {file} --out audit")
@@ -301,7 +302,7 @@ def _usual(run: Run) -> Iterator[Step]:
             "Nothing was measured. Canaries are planted before the next release of fresh labels:",
             plant_command(run.releases[0]),
         )
-    if not all(HandedOver.of(release.header).stated for release in run.releases):
+    if not all(stated_in(release.header).to_json() for release in run.releases):
         yield Step("State in the next file to whom it goes, for what, and who allowed it:", f"labeldp release … {HOW}")
 
 

@@ -14,15 +14,17 @@ from labeldp.evaluation.accuracy import AccuracyEstimate
 from labeldp.evaluation.confusion import estimate_class_shares
 from labeldp.mechanisms import Mechanism, PateAnswers, PriorAware, RowMechanism, Selected
 from labeldp.mechanisms.joint import Joint
+from labeldp.release.header import HandedOver
 from labeldp.release.release import Release
 from labeldp.report import charts
 from labeldp.report.again import Before, Worked, owners_commands
 from labeldp.report.checklist import CheckedLine, checklist
-from labeldp.report.handed_over import HandedOver
+from labeldp.report.handed_over import stated_in
 from labeldp.report.promise import EXAMPLES, Cap, best_guess, cap_of, condition
 from labeldp.report.runs import Run
 from labeldp.report.scorecard import Scorecard
 from labeldp.report.signoff import SignOff
+from labeldp.statistics.moments_file import Moments
 
 # ----------------------------------------------------------------
 # Did it act? What the noise did to these labels, as far as the release alone can tell.
@@ -155,7 +157,7 @@ class View:
     anchor: str
     signoff: SignOff
     checklist: tuple[CheckedLine, ...]
-    handed_over: tuple[tuple[Release, HandedOver], ...]
+    handed_over: tuple[tuple[Release | Moments, HandedOver], ...]
     axis: Markup | None
     loss: Markup | None
     selecting: Markup | None
@@ -186,7 +188,7 @@ class View:
             anchor=f"run-{number}",
             signoff=SignOff.of(run, cap, lines),
             checklist=lines,
-            handed_over=tuple((release, HandedOver.of(release.header)) for release in (*run.releases, *run.others)),
+            handed_over=tuple((file, stated_in(file.header)) for file in run.files),
             axis=_axis(run, cap),
             loss=charts.curves(run.history, "loss", "Training loss"),
             selecting=selecting,

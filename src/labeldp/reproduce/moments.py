@@ -36,16 +36,18 @@ _CLEAN = (("linear", ("linear",)), ("trees", ("lightgbm",)))
 NOTES = (
     "Scores are on true labels of test rows, mean ± standard error over seeds. A seed is a split (30% of the rows are tested on; of "
     "Diabetes-130, 30% of the people; Adult has a fixed test set), a draw of noise from the operating system, and a training.",
-    "Moments: one noisy XᵀY of public, whitened, clipped and rounded columns; columns of many values are eight hats each. Dimension, power and "
-    "clipping follow from a public rule, the shrinkage from the statistic itself. Clusters: one noisy histogram of labels by k-means cluster "
-    "of the same columns, pure ε. For both, the label owner needs the features; nobody else sees a label.",
-    "Rows: randomized response, pure ε, read as evidence; the labels' owner needs no features. The linear model has numbers as they are, "
-    "LightGBM codes of categories; both choose their strength by held-out likelihood.",
-    "PATE: teachers of 100 rows each, ridge regression on 64 whitened axes; a linear student of the answers. DP-SGD: Opacus, thirty "
-    "steps of the whole batch, clipping at ½, averaged over the second half; its ε is that of the exact Gaussian curve at δ = 1e-5. DP-SGD protects a whole row, features "
-    "and label, against its being there or not: that is more than the others promise, and part of its price.",
-    "Two constants of the rule (how signal follows variance, and how much there is) were set by looking at Adult, bank and digits; they are "
-    "the same for all tables and every ε.",
+    "Moments: one noisy XᵀY of public, whitened, clipped and rounded columns; columns of many values are eight hats each. "
+    "Dimension, power and clipping follow from a public rule, the shrinkage from the statistic itself. Clusters: one noisy "
+    "histogram of labels by k-means cluster of the same columns, pure ε. For both, the label owner needs the features; nobody else "
+    "sees a label.",
+    "Rows: randomized response, pure ε, read as evidence; the labels' owner needs no features. The linear model has numbers as "
+    "they are, LightGBM codes of categories; both choose their strength by held-out likelihood.",
+    "PATE: teachers of 100 rows each, ridge regression on 64 whitened axes; a linear student of the answers. DP-SGD: Opacus, "
+    "thirty steps of the whole batch, clipping at ½, averaged over the second half; its ε is that of the exact Gaussian curve at δ "
+    "= 1e-5; its learning rate was set by looking at Adult. It protects a whole row, features and label, against its being there "
+    "or not: that is more than the others promise, and part of its price.",
+    "Two constants of the rule (how signal follows variance, and how much there is) were set by looking at Adult, bank and digits; "
+    "they are the same for all tables and every ε.",
     "Criteo's file states no licence: results are shown, rows never.",
 )
 SMOKE = "Scale smoke: a small table that comes with scikit-learn, one seed. It shows that everything works, and nothing else."
@@ -72,7 +74,16 @@ def moments(scale: str, seeds: int | None) -> Reproduction:
     title = "One noisy statistic against rows, answers and gradients, at equal ε"
     notes = (SMOKE, *NOTES) if smoke else NOTES
     return Reproduction(
-        "moments", scale, title, made, _sheets, notes, tuple(queue), drawings, beside, (("tables", "results-tables.md"),)
+        "moments",
+        scale,
+        title,
+        made,
+        _sheets,
+        notes,
+        tuple(queue),
+        drawings,
+        beside,
+        (("tables", "results-tables.md"),),
     )
 
 
@@ -85,7 +96,9 @@ def _cell(
     dataset: str, epsilon: float | None, seed: int, group: str, models: tuple[str, ...], readings: tuple[str, ...]
 ) -> Cell:
     said = options(dataset=dataset, epsilon=epsilon, seed=seed, threads=1)
-    said += [part for one in models for part in ("--model", one)] + [part for one in readings for part in ("--reading", one)]
+    said += [part for one in models for part in ("--model", one)] + [
+        part for one in readings for part in ("--reading", one)
+    ]
     at = "clean" if epsilon is None else f"eps{epsilon:g}"
     return Cell(f"{dataset}-moments-{group}-{at}-seed{seed}", dataset, group, epsilon, seed, ("compare", *said))
 
@@ -97,7 +110,9 @@ def _values(row: Row, results: Results, method: tuple[str, str], score: str) -> 
 
 def _sheets(plan: Reproduction, results: Results) -> list[Sheet]:
     names = list(dict.fromkeys(row.dataset for row in plan.rows))
-    return [_sheet([row for row in plan.rows if row.dataset == name], results, score) for name in names for score in SCORES]
+    return [
+        _sheet([row for row in plan.rows if row.dataset == name], results, score) for name in names for score in SCORES
+    ]
 
 
 def _sheet(rows: Sequence[Row], results: Results, score: str) -> Sheet:
@@ -119,7 +134,9 @@ def _sheet(rows: Sequence[Row], results: Results, score: str) -> Sheet:
     one = next(fits((cell for row in rows for cell in row.cells), results), None)
     size = "" if one is None else f", trained on {one.rows_trained:,} rows and tested on {one.rows_tested:,}"
     columns = (SCORES[score], *(f"ε = {row.level}" for row in private), "CPU seconds", "seeds")
-    return Sheet(f"{rows[0].title}: {SCORES[score]}{size}", columns, tuple(lines), notes=missing_note(tuple(rows), results))
+    return Sheet(
+        f"{rows[0].title}: {SCORES[score]}{size}", columns, tuple(lines), notes=missing_note(tuple(rows), results)
+    )
 
 
 def beside(plan: Reproduction, results: Results) -> dict[str, Any]:

@@ -14,7 +14,11 @@ from labeldp.reproduce.plan import Reproduction
 from labeldp.reproduce.tables import table1, table2, table_agibi
 from labeldp.reproduce.tabular import tabular
 
-_OWN_SEEDS: dict[str, Callable[[str, int | None], Reproduction]] = {"frontier": frontier, "tabular": tabular, "moments": moments}
+_OWN_SEEDS: dict[str, Callable[[str, int | None], Reproduction]] = {
+    "frontier": frontier,
+    "tabular": tabular,
+    "moments": moments,
+}
 _PLANS: dict[str, Callable[[str, int], Reproduction]] = {
     "table1": table1,
     "table2": table2,

@@ -1,7 +1,7 @@
 """Pure ε: a histogram of labels by public cluster. Clusters are k-means on public features; a row's weight is spread over the nearest ones.
 
-A row's weights are whole numbers that add up to G. One label that is replaced moves, of two classes, the one column that is kept by G in ℓ1; of
-more, two columns: 2G. Two-sided geometric noise on whole numbers, whose cost is G (or 2G) times that of a step.
+A row's weights are whole numbers that add up to G. One label that is replaced moves, of two classes, the one column that is kept by G in
+ℓ1; of more, two columns: 2G. Two-sided geometric noise on whole numbers, whose cost is G (or 2G) times that of a step.
 """
 
 from __future__ import annotations
@@ -151,7 +151,11 @@ class ClusterModel:
 
 
 def fit_clusters(
-    clusters: Clusters, noisy: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], noise: GeometricNoise, num_classes: int
+    clusters: Clusters,
+    noisy: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    noise: GeometricNoise,
+    num_classes: int,
 ) -> ClusterModel:
     """Shares, drawn towards those of all rows as far as noise and sampling demand (empirical Bayes, by the table itself).
 

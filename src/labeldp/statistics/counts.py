@@ -299,12 +299,14 @@ class ScoreCounts:
         called, f = Called(held, count, int(mask.sum())), held / self.rows
         ratio = self.positives(c).recall(called, drawn=name == "lift")
         if name == "precision":
-            return self._share(name, called.count, called.rows, called.cells), replace(ratio, parts=(1.0, 0.0, 0.0))
+            plain = replace(ratio, top=count, bottom=float(held), parts=(1.0, 0.0, 0.0), bias=0.0)
+            return self._share(name, called.count, called.rows, called.cells), plain
         if name == "recall":
             return _of_ratio(name, ratio), ratio
         if held == 0:
             return MetricEstimate(name, None, None, (0.0, math.inf), self.rows), ratio
-        return _of_ratio(name, ratio, f, f * largest_lift(f, self.rows)), ratio
+        lifted = replace(ratio, top=ratio.top / f, bias=ratio.bias / f)
+        return _of_ratio(name, ratio, f, f * largest_lift(f, self.rows)), lifted
 
     def _ranked(self, name: str, positive: int | None) -> MetricEstimate:
         positive = check_class(positive, self.num_classes)
@@ -319,40 +321,40 @@ class ScoreCounts:
 
             √(Σ noise² + (√(Σ positives²) + Σ others)²)/C
 
-        With no parts known, the mean distance. What binning hides adds up as it is."""
+        With no parts known, the mean distance. What binning hides adds up as it is, and so does the bias of a ratio: of many classes the
+        mean has a small error, which neither must exceed. Nor may single values be moved to what is possible before the mean is taken."""
         low, high = (np.array([one.interval_95[end] for one in each]) for end in (0, 1))
         untold = [one for one in each if one.value is None]
         if untold:
             needed = [one.rows_needed for one in untold if one.rows_needed is not None]
             ends = float(low.mean()), float(high.mean())
             return MetricEstimate(name, None, None, ends, self.rows, max(needed) if needed else None, tuple(each))
-        value, c = np.array([one.value for one in each]), len(each)
         errors = np.array([one.standard_error or 0.0 for one in each])
-        mean = float(value.mean())
         if ratios is None:
-            return MetricEstimate(
-                name,
-                mean,
-                float(errors.mean()),
-                (float(low.mean()), float(high.mean())),
-                self.rows,
-                by_class=tuple(each),
-            )
+            mean = float(np.mean([one.value for one in each]))
+            ends = float(low.mean()), float(high.mean())
+            return MetricEstimate(name, mean, float(errors.mean()), ends, self.rows, by_class=tuple(each))
+        value, c = np.array([one.value for one in ratios], dtype=np.float64), len(each)
         parts = np.sqrt(np.maximum([one.parts for one in ratios], 0.0))
-        hides = np.array([one.hidden for one in ratios])
-        cut = (value <= low) | (value >= high)
+        hides = np.array([one.hidden for one in ratios]).mean(axis=0) + abs(
+            float(np.mean([one.bias for one in ratios]))
+        )
 
         def together(d: Floats) -> float:
             noise, positives, others = (parts * d[:, None]).T
             return math.sqrt(noise @ noise + (math.sqrt(positives @ positives) + others.sum()) ** 2) / c
 
-        down, up = (
-            np.where(cut, np.maximum(d - h, errors * Z), np.maximum(d - h, 0.0))
-            for d, h in ((value - low, hides[:, 0]), (high - value, hides[:, 1]))
+        # The errors count where they are larger: limits are cut off at the end of what is possible, and a mean of many classes is nearly
+        # normal, however their own limits lean.
+        most = math.inf if name == "lift" else 1.0
+        own = np.array([one.hidden for one in ratios])
+        down, up = (np.maximum(d, errors * Z) for d in (value - low - own[:, 0], high - value - own[:, 1]))
+        mean = float(value.mean())
+        limits = max(0.0, mean - together(down) - hides[0]), min(most, mean + together(up) + hides[1])
+        mean = min(most, max(0.0, mean))
+        return MetricEstimate(
+            name, mean, together(errors), (min(limits[0], mean), max(limits[1], mean)), self.rows, by_class=tuple(each)
         )
-        below, above = together(down) + hides[:, 0].mean(), together(up) + hides[:, 1].mean()
-        limits = max(float(low.mean()), mean - below), min(float(high.mean()), mean + above)
-        return MetricEstimate(name, mean, together(errors), limits, self.rows, by_class=tuple(each))
 
     def costs(self, name: str) -> tuple[Floats, Floats]:
         """What a row costs by its cell: of two classes as a positive one and as another; of more, as one of the cell's class, twice."""

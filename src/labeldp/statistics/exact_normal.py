@@ -1,8 +1,8 @@
 """A Gaussian rounded to whole numbers, drawn by inverting Φ on a fresh word of 320 bits. No table: few numbers are drawn, of any σ.
 
 A word w is a sign and a tail probability u = (b + ½)/2^320, 0 < u < ½, and the draw is the k with Q((k + ½)/σ) < u ≤ Q((k − ½)/σ), that is
-Q⁻¹(u)·σ to the nearest whole number. A float says which k that is, wherever σ·Q⁻¹(u) is further from the middle between two whole numbers than
-a float can err; otherwise, and only there, 60 digits say it.
+Q⁻¹(u)·σ to the nearest whole number. A float says which k that is, wherever σ·Q⁻¹(u) is further from the middle between two whole
+numbers than a float can err; otherwise, and only there, 60 digits say it.
 """
 
 from __future__ import annotations

@@ -3,11 +3,14 @@
     maximise  ⟨W, T̃⟩ − Σ_i log Σ_c exp(x_i·W_c) − ½ Σ_j λ_j ‖W_j‖²
 
 The labels enter the likelihood through T alone, so that this is what there is to maximise, and λ > 0 keeps it bounded for every T̃.
-**Shrinkage.** Along one axis with Fisher information f, T̃ is N(f·w, f + σ²). If w is N(0, τ²), its best estimate is that of the ridge
-λ = (1 + σ²/f)/τ². Here τ_j² = t·(variance along the axis)^a, with t and a where the likelihood of T̃ itself is largest, T̃ − (what class shares
-alone explain) being N(0, f²τ² + f + σ²): no label is asked, nothing is tuned. f is then taken where the fit has arrived, and the fit goes on.
-**Cost.** Rows are whole numbers of two bytes, taken some at a time in single precision; sums are double. Where there are more than 2^17 rows,
-every 2^17th part is fitted first, and the fit on all rows starts there: a few passes.
+
+Shrinkage. Along one axis with Fisher information f, T̃ is N(f·w, f + σ²). If w is N(0, τ²), its best estimate is that of the ridge
+λ = (1 + σ²/f)/τ². Here τ_j² = t·(variance along the axis)^a, with t and a where the likelihood of T̃ itself is largest: less what class
+shares alone explain, it is N(0, f²τ² + f + σ²). No label is asked, nothing is tuned. f is then taken where the fit has arrived, and the
+fit goes on.
+
+Cost. Rows are whole numbers of two bytes, taken some at a time in single precision; sums are double. Where there are more than 2^17 rows,
+so many, evenly taken, are fitted first, and the fit on all rows starts there: a few passes.
 """
 
 from __future__ import annotations
@@ -198,13 +201,27 @@ class MomentModel:
         with np.load(io.BytesIO(content), allow_pickle=False) as read:
             arrays = {name: np.asarray(read[name]) for name in read.files}
         weights, posterior, errors, ridge, shares, prior, counts = (
-            arrays.pop(name) for name in ("weights", "posterior", "standard_errors", "ridge", "shares", "prior", "counts")
+            arrays.pop(name)
+            for name in ("weights", "posterior", "standard_errors", "ridge", "shares", "prior", "counts")
         )
-        if arrays or any(one.dtype.kind != "f" or not np.isfinite(one).all() for one in (weights, posterior, errors, ridge, shares, prior)):
+        if arrays or any(
+            one.dtype.kind != "f" or not np.isfinite(one).all()
+            for one in (weights, posterior, errors, ridge, shares, prior)
+        ):
             raise ValueError
         dimensions, columns = weights.shape
-        fits = shares.shape == (2 if columns == 1 else columns,) and errors.shape == weights.shape and ridge.shape == (dimensions,)
-        if not fits or prior.shape != (3,) or counts.shape != (3,) or counts.dtype != np.int64 or not 0 < counts[0] < 1 << 15:
+        fits = (
+            shares.shape == (2 if columns == 1 else columns,)
+            and errors.shape == weights.shape
+            and ridge.shape == (dimensions,)
+        )
+        if (
+            not fits
+            or prior.shape != (3,)
+            or counts.shape != (3,)
+            or counts.dtype != np.int64
+            or not 0 < counts[0] < 1 << 15
+        ):
             raise ValueError
         if posterior.shape not in ((columns, dimensions), (columns, dimensions, dimensions)) or columns == 2:
             raise ValueError
@@ -227,9 +244,13 @@ def fit_moments(
     tolerance   when to stop, in standard errors of a weight
     """
     if features.ndim != 2 or features.shape[1] != noise.dimensions or not len(features):
-        raise InputError(f"these moments are of {noise.dimensions:,} columns; the features have shape {features.shape}.")
+        raise InputError(
+            f"these moments are of {noise.dimensions:,} columns; the features have shape {features.shape}."
+        )
     if len(variances) != noise.dimensions - 1:
-        raise InputError(f"moments of {noise.dimensions:,} columns, a constant among them, need the variances of the others.")
+        raise InputError(
+            f"moments of {noise.dimensions:,} columns, a constant among them, need the variances of the others."
+        )
     fit = _Fit(features, noisy, noise, np.asarray(variances, dtype=np.float64))
     return fit.run(tolerance, most)
 
@@ -288,12 +309,20 @@ class _Fit:
         weights, converged = self._fitted(weights, ridge, along, None, tolerance, most)
         posterior, errors = self._uncertainty(weights, ridge, tau)
         return MomentModel(
-            weights, posterior, errors, ridge, prior, self._fitted_shares(weights), self.radius, self.iterations, converged
+            weights,
+            posterior,
+            errors,
+            ridge,
+            prior,
+            self._fitted_shares(weights),
+            self.radius,
+            self.iterations,
+            converged,
         )
 
     def _ridge(self, information: Floats, tau: Floats) -> Floats:
         """λ = (1 + σ²/f)/τ²."""
-        return (1 + self.noise / information) / np.append(tau, self.intercept)
+        return np.asarray((1 + self.noise / information) / np.append(tau, self.intercept))
 
     def _fitted(
         self, start: Floats, ridge: Floats, information: Floats, rows: Any, gtol: float, most: int
@@ -305,12 +334,14 @@ class _Fit:
         def objective(theta: Floats) -> tuple[float, Floats]:
             weights = theta.reshape(start.shape) * unit
             value, gradient, _ = self._partition(weights, rows)
-            value = share * value - float((weights * self.target).sum()) + 0.5 * float((ridge[:, None] * weights**2).sum())
+            value = (
+                share * value - float((weights * self.target).sum()) + 0.5 * float((ridge[:, None] * weights**2).sum())
+            )
             return value, ((share * gradient - self.target + ridge[:, None] * weights) * unit).ravel()
 
         found = _minimize(objective, (start / unit).ravel(), gtol, most)
         self.iterations += int(found.nit)
-        return found.x.reshape(start.shape) * unit, bool(found.status != 1)
+        return np.asarray(found.x.reshape(start.shape) * unit), bool(found.status != 1)
 
     def _partition(self, weights: Floats, rows: Any) -> tuple[float, Floats, None]:
         value, gradient = 0.0, np.zeros(weights.shape)
@@ -351,5 +382,7 @@ class _Fit:
             told = fisher @ np.linalg.solve(fisher + self.noise * identity, fisher)
             posterior[column] = np.linalg.inv((told + told.T) / 2 + np.diag(precision))
             turned = np.linalg.inv(fisher + np.diag(ridge))
-            errors[:, column] = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", turned, fisher + self.noise * identity, turned, optimize=True), 0))
+            errors[:, column] = np.sqrt(
+                np.maximum(np.einsum("ij,jk,ik->i", turned, fisher + self.noise * identity, turned, optimize=True), 0)
+            )
         return posterior, errors

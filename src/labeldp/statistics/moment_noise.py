@@ -1,8 +1,8 @@
 """Noise on moments T = XᵀY: Gaussian, drawn once, on whole numbers of grid steps.
 
-Rows of X are whole numbers with Σ_j q_ij² ≤ R², checked as such. One label that is replaced moves, of two classes, the one column that is kept
-by at most R in ℓ2; of more, two columns by R each: √2·R. Rounding a continuous Gaussian to whole numbers is post-processing, because T is
-whole: μ = R/σ, or √2·R/σ, and the sampler's error is the slack.
+Rows of X are whole numbers with Σ_j q_ij² ≤ R², checked as such. One label that is replaced moves, of two classes, the one column that is
+kept by at most R in ℓ2; of more, two columns by R each: √2·R. Rounding a continuous Gaussian to whole numbers is post-processing, because
+T is whole: μ = R/σ, or √2·R/σ, and the sampler's error is the slack.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ class MomentNoise:
         ExactNormal(self.sigma)
 
     @classmethod
-    def calibrated(
-        cls, *, epsilon: float, delta: float, radius: int, dimensions: int, num_classes: int
-    ) -> MomentNoise:
+    def calibrated(cls, *, epsilon: float, delta: float, radius: int, dimensions: int, num_classes: int) -> MomentNoise:
         """The least noise that costs at most (ε, δ)."""
         cap = Cost.gaussian_cap(check_epsilon(epsilon) * (1 - CALIBRATION_MARGIN), check_delta(delta))
         squared = _sensitivity_squared(_whole(radius, "radius", 1, MAX_RADIUS), num_classes)
@@ -126,8 +124,11 @@ class MomentNoise:
         given = data if isinstance(data, Mapping) else {}
         if given.get("name") != cls.name:
             raise InputError("this is no noise on moments.")
-        whole = (_whole(given.get(one), one, 1, 1 << 16) for one in ("radius", "dimensions", "num_classes"))
-        return cls(check_number(given.get("sigma"), "sigma"), *whole, check_number(given.get("delta"), "delta"))
+        radius, dimensions, classes = (
+            _whole(given.get(one), one, 1, 1 << 16) for one in ("radius", "dimensions", "num_classes")
+        )
+        sigma, delta = (check_number(given.get(one), one) for one in ("sigma", "delta"))
+        return cls(sigma, radius, dimensions, classes, delta)
 
 
 def _sensitivity_squared(radius: int, num_classes: int) -> int:
@@ -159,8 +160,8 @@ def exact_moments(
     """
     if features.shape != (len(labels), noise.dimensions) or labels.num_classes != noise.num_classes:
         raise InputError(
-            f"features of {len(labels):,} labelled rows and {noise.dimensions:,} columns were to be summed over {noise.num_classes} classes; "
-            f"they have shape {features.shape} and {labels.num_classes} classes."
+            f"features of {len(labels):,} labelled rows and {noise.dimensions:,} columns were to be summed over {noise.num_classes} "
+            f"classes; they have shape {features.shape} and {labels.num_classes} classes."
         )
     if len(labels) > 1 << 37:
         raise InputError("more than 2^37 rows are not summed at once.")
@@ -181,7 +182,9 @@ def completed(
     """All C columns, adding up to the public Σ x_i: post-processing, which for C > 2 takes a C-th of the noise's variance away."""
     given, whole = np.asarray(noisy, dtype=np.float64), np.asarray(totals, dtype=np.float64)
     if given.shape != (len(whole), 1 if num_classes == 2 else num_classes):
-        raise InputError(f"moments of {len(whole):,} columns and {num_classes} classes have another shape than {given.shape}.")
+        raise InputError(
+            f"moments of {len(whole):,} columns and {num_classes} classes have another shape than {given.shape}."
+        )
     if num_classes == 2:
         return np.concatenate((whole[:, None] - given, given), axis=1)
     return np.asarray(given + (whole - given.sum(axis=1))[:, None] / num_classes)

@@ -41,6 +41,7 @@ class NoisyRatio(Ratio):
     excess: float = 0.0  # excess kurtosis of T at the value
     hidden: tuple[float, float] = (0.0, 0.0)  # by how much the ratio may be lower, or higher, within bins
     parts: tuple[float, float, float] = (1.0, 0.0, 0.0)  # how the variance divides: noise, positive rows, other rows
+    bias: float = 0.0  # of the ratio, to second order: (a·var(bottom) − cov(top, bottom))/bottom²
 
     @property
     def quantile(self) -> float:
@@ -237,7 +238,9 @@ class BinnedPositives:
         whole = max(variance + more * value**2 * (2 * value - 1 - f), 1e-300)
         mine, others = spare[0] * value * (1 - value), more * value**2 * (1 - f)
         parts = float(known.second(np.asarray(value))) / whole, mine / whole, others / whole
-        return NoisyRatio(top, bottom, n, known, NOTHING, spare=spare, excess=heavy, parts=parts)
+        return NoisyRatio(
+            top, bottom, n, known, NOTHING, spare=spare, excess=heavy, parts=parts, bias=_bias(known, value, bottom, n)
+        )
 
     def _noise(self, x: Floats, y: Floats) -> CentralMoments:
         """Of one row's part, as if the noise were the rows': symmetric, so that no third moment adds."""
@@ -271,7 +274,12 @@ class BinnedPositives:
                 (positive + spare[0] * value * (1 - value)) / whole,
                 other / whole,
             ),
+            bias=_bias(shown, value, bottom, n),
         )  # fmt: skip
+
+
+def _bias(moments: CentralMoments, value: float, bottom: float, rows: int) -> float:
+    return (value * moments.yy - moments.xy) / rows / bottom**2 if bottom > 0 else 0.0
 
 
 def _plus(a: CentralMoments, b: CentralMoments) -> CentralMoments:

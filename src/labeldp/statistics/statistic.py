@@ -21,11 +21,11 @@ from labeldp.errors import FileFormatError, InputError
 from labeldp.files.ids import comparable, plain_ids, repeated
 from labeldp.mechanisms.base import Guarantee
 from labeldp.private import PrivateLabels, unheard
+from labeldp.release.deliverable import Deliverable, Fill, Progress
 from labeldp.release.header import NOBODY_SAID, HandedOver
 from labeldp.release.rows import Named, Selection, Span
 from labeldp.release.sealed import Arrays, Sealed, as_arrays, is_sealed_header, shapes, write_sealed
 from labeldp.release.source import Source, Survey
-from labeldp.release.wanted import Fill, Progress, Wanted
 
 Places: TypeAlias = npt.NDArray[np.int64]
 NO_FILE_SHOWS = "that its owner ran this, and how the noise was drawn: no file can show it"
@@ -142,8 +142,8 @@ class PublicRows:
 
 
 @dataclass(frozen=True)
-class StatisticOrder(Wanted):
-    """One statistic of the labels of a source, for the rows of a public file. See `Wanted` for what is not said here.
+class StatisticOrder(Deliverable):
+    """One statistic of the labels of a source, for the rows of a public file. See `Deliverable` for what is not said here.
 
     gathering  what looks at labels, once everything is charged
     """

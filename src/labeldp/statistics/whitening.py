@@ -3,8 +3,8 @@
     e = columns as they are, or 0 … 1 hats over quantiles      z = (e − mean)·U·λ^(−p/2), the leading d      q = (z, w) clipped to length R
 
 U and λ are the principal axes of the columns, w a constant (the intercept). R is 2^15 − 1 grid steps, and rounding is toward zero: a row
-becomes shorter, by less than √d steps. Whoever computes on another machine may get other last bits, and once in a while another step: privacy is
-for whatever whole numbers the owner computed and checked, and a fit does not notice a step.
+becomes shorter, by less than √d steps. Whoever computes on another machine may get other last bits, and once in a while another step:
+privacy is for whatever whole numbers the owner computed and checked, and a fit does not notice a step.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def check_table(x: Any, columns: int | None = None) -> npt.NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class ColumnCurves:
     """What becomes of each column: itself, times a scale, or a hat function at each of its knots (which adds up to 1)."""
 
     knots: tuple[Floats, ...]  # empty: as it is
@@ -69,7 +69,7 @@ class Curves:
         return sum(max(1, len(one)) for one in self.knots)
 
     @classmethod
-    def of(cls, x: npt.NDArray[Any], knots: int) -> Curves:
+    def of(cls, x: npt.NDArray[Any], knots: int) -> ColumnCurves:
         """By quantiles of public features. Columns of two values stay; of an image or an embedding, all do, in their own units."""
         distinct = [np.unique(column[~np.isnan(column)]) for column in np.asarray(x, dtype=np.float64).T]
         many = [len(one) > 2 for one in distinct]
@@ -78,9 +78,13 @@ class Curves:
                 _knots(column, values, knots) if curved else np.empty(0)
                 for column, values, curved in zip(x.T, distinct, many, strict=True)
             )
-            spans = np.array([1.0 if curved or len(v) < 2 else v[-1] - v[0] for v, curved in zip(distinct, many, strict=True)])
+            spans = np.array(
+                [1.0 if curved or len(v) < 2 else v[-1] - v[0] for v, curved in zip(distinct, many, strict=True)]
+            )
             return cls(chosen, 1 / spans)
-        spread = np.array([values.std() if len(values) else 0.0 for values in (c[~np.isnan(c)] for c in np.asarray(x, np.float64).T)])
+        spread = np.array(
+            [values.std() if len(values) else 0.0 for values in (c[~np.isnan(c)] for c in np.asarray(x, np.float64).T)]
+        )
         middle = float(np.median(spread[spread > 0])) if (spread > 0).any() else 1.0
         alike = spread.max(initial=0.0) <= 10 * middle
         scale = np.where(spread > 0, 1 / np.where(spread > 0, middle if alike else spread, 1.0), 0.0)
@@ -123,7 +127,7 @@ def _knots(column: npt.NDArray[Any], distinct: Floats, count: int) -> Floats:
 class Axes:
     """The public columns' mean, principal axes and variances along them, the largest first."""
 
-    curves: Curves
+    curves: ColumnCurves
     mean: Floats
     vectors: Floats  # (width, rank)
     variances: Floats  # (rank,)
@@ -137,7 +141,7 @@ class Axes:
         sample = np.asarray(table[_evenly(len(table), ENOUGH)])
         if np.isinf(sample).any():
             raise InputError("features for moments must be finite, or NaN where missing.")
-        curves = Curves.of(sample, knots)
+        curves = ColumnCurves.of(sample, knots)
         if curves.width > MAX_DIMENSIONS:
             raise InputError(f"moments take at most {MAX_DIMENSIONS:,} columns; these become {curves.width:,}.")
         total, known = np.zeros(curves.width), np.zeros(curves.width)
@@ -189,7 +193,7 @@ class Axes:
 class Preprocessing:
     """From a table to short rows of whole numbers. All of it is public."""
 
-    curves: Curves
+    curves: ColumnCurves
     mean: Floats
     axes: Floats  # (width, d), scaled
     variances: Floats  # (d,): along the axes, before scaling
@@ -201,7 +205,13 @@ class Preprocessing:
 
     @classmethod
     def of(
-        cls, x: Any, *, power: float = 0.5, dimensions: int | None = None, clip_quantile: float = 0.9, knots: int = KNOTS
+        cls,
+        x: Any,
+        *,
+        power: float = 0.5,
+        dimensions: int | None = None,
+        clip_quantile: float = 0.9,
+        knots: int = KNOTS,
     ) -> Preprocessing:
         """From public features alone; `choose_preprocessing` has a rule for the choices."""
         return Axes.of(x, knots=knots).preprocessing(power, dimensions, clip_quantile)
@@ -268,22 +278,34 @@ class Preprocessing:
     @classmethod
     def _read(cls, given: dict[str, npt.NDArray[Any]]) -> Preprocessing:
         counts = given.pop("knots_of")
-        if counts.dtype.kind not in "iu" or counts.ndim != 1 or not len(counts) or (counts < 0).any() or (counts == 1).any():
+        if (
+            counts.dtype.kind not in "iu"
+            or counts.ndim != 1
+            or not len(counts)
+            or (counts < 0).any()
+            or (counts == 1).any()
+        ):
             raise ValueError
         if len(counts) > MAX_DIMENSIONS or (counts > MAX_DIMENSIONS).any():
             raise ValueError
         if any(one.dtype.kind != "f" or not np.isfinite(one).all() for one in given.values()):
             raise ValueError
-        knots, scale, mean, axes, variances, numbers = (given[one].astype(np.float64) for one in _NAMES if one != "knots_of")
+        knots, scale, mean, axes, variances, numbers = (
+            given[one].astype(np.float64) for one in _NAMES if one != "knots_of"
+        )
         if knots.shape != (int(counts.sum()),) or scale.shape != counts.shape or numbers.shape != (4,):
             raise ValueError
         parts = tuple(np.split(knots, np.cumsum(counts)[:-1]))
         if any((np.diff(one) <= 0).any() for one in parts):
             raise ValueError
-        curves = Curves(parts, scale)
+        curves = ColumnCurves(parts, scale)
         if variances.ndim != 1 or not 1 <= len(variances) < MAX_DIMENSIONS or (variances <= 0).any():
             raise ValueError
-        if curves.width > MAX_DIMENSIONS or mean.shape != (curves.width,) or axes.shape != (curves.width, len(variances)):
+        if (
+            curves.width > MAX_DIMENSIONS
+            or mean.shape != (curves.width,)
+            or axes.shape != (curves.width, len(variances))
+        ):
             raise ValueError
         constant, limit, power, quantile = (float(one) for one in numbers)
         if not (0 < constant <= limit and 0 <= power <= 1 and 0 < quantile <= 1):

@@ -64,6 +64,15 @@ def plan(options: PlanOptions, result: Planned) -> None:
         )
     best = f"take {found.recommended.name}: it carries the most"
     typer.echo(best + (" without a δ." if options.delta is None else "."))
+    if result.moments is not None:
+        which = (
+            "`labeldp moments` tells a linear model more than rows do"
+            if result.moments
+            else "rows tell a linear model more than `labeldp moments`"
+        )
+        typer.echo(
+            f"of {options.rows:,} labels beside {options.columns:,} columns, {which}, at δ = {options.delta or 1e-5:g}."
+        )
     for name, why in found.skipped.items():
         typer.echo(f"{name} is left out: {why}")
     if result.html is not None:

@@ -195,6 +195,6 @@ def features(options: FeaturesOptions, done: dict[str, Any]) -> None:
 
 def report(options: ReportOptions, done: Reported) -> None:
     """Where the page is."""
-    runs = len(done.report.runs)
-    size = f"{done.bytes / 1000:,.0f} kB"
-    typer.echo(f"{done.out}: {runs} run{'s' if runs > 1 else ''}, {size}; open it in a browser")
+    counts = ((len(done.report.runs), "run"), (len(done.report.scores), "score"))
+    what = " and ".join(f"{count} {word}{'s' if count > 1 else ''}" for count, word in counts if count)
+    typer.echo(f"{done.out}: {what}, {done.bytes / 1000:,.0f} kB; open it in a browser")

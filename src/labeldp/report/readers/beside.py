@@ -13,7 +13,9 @@ from labeldp.files.predictions import read_predictions
 from labeldp.files.run import OwnerFolder, RunFolder, read_as
 from labeldp.files.summary import OwnersSummary, Start, StatedAudit, Value
 from labeldp.release.release import Release
+from labeldp.release.sealed import statistic_name
 from labeldp.report.runs import Measured, each_measured, who_sees
+from labeldp.statistics.moments_file import Moments, MomentsPlan
 
 Facts: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -35,6 +37,19 @@ def releases_of(run: RunFolder, starts: Sequence[Start], wanted: tuple[str, ...]
         if release.checksum in wanted:
             found[release.checksum] = release
     return tuple(found.values())
+
+
+def moments_of(run: RunFolder, starts: Sequence[Start], wanted: tuple[str, ...]) -> tuple[Moments, ...]:
+    """The moments that it was fitted to, where they are still where the run found them."""
+    for place in dict.fromkeys(run.path / path for start in starts for path in start.releases):
+        try:
+            if place.is_file() and statistic_name(place) == MomentsPlan.name:
+                moments = Moments.load(place)
+                if wanted == (moments.checksum,):
+                    return (moments,)
+        except (LabelDPError, OSError, ValueError):
+            continue
+    return ()
 
 
 def audits(found: Mapping[str, StatedAudit]) -> tuple[Measured, ...]:

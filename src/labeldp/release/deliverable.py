@@ -1,4 +1,4 @@
-"""`Wanted`: what is paid for through the ledger, and then written as one file that may be handed over.
+"""`Deliverable`: what is paid for through the ledger, and then written as one file that may be handed over.
 
 An `Order` wants rows, a `labeldp.statistics.order.StatisticOrder` one statistic. `labeldp.release.make` takes both through the same states.
 """
@@ -25,7 +25,7 @@ Progress: TypeAlias = Callable[[str, int, int | None], None]  # what is being do
 Fill: TypeAlias = Callable[[IO[bytes]], str]  # writes into an open file, and returns the checksum
 
 
-class Wanted(ABC):
+class Deliverable(ABC):
     """Something of the labels of a source, under the name by which the ledger knows them.
 
     about      what else the file says; what is wanted with another is another request

@@ -52,7 +52,7 @@ class TestBoth:
         wanted = order(HandedOver())
         monkeypatch.setattr(type(wanted), "stamp", (1,))
         object.__setattr__(wanted, "stamp", (1,))
-        with pytest.raises(InputError, match=r"changed while its release was being prepared\. Nothing"):
+        with pytest.raises(InputError, match=r"changed while its release was being prepared\. Nothing was charged"):
             make_release(wanted, ledger=Ledger(tmp_path / "l"), entropy=SecureEntropy())
 
     def test_what_no_reader_takes_is_not_charged(self, order, tmp_path):
