@@ -326,7 +326,7 @@ CLOCKS = {
     "provenance.py": {"time", "datetime"},  # the day, and nothing finer
     # Durations: shown on a terminal, or kept in files of local trust and under owner/.
     "cli/progress.py": {"time"}, "training/trainer.py": {"time"}, "training/fixmatch.py": {"time"}, "pate/teachers.py": {"time"},
-    "reproduce/runner.py": {"time"}, "runs/tables.py": {"time"},
+    "reproduce/runner.py": {"time"}, "runs/tables.py": {"time"}, "runs/moments.py": {"time"},  # of what is fitted to a released statistic
     "experiments/compare.py": {"time"},  # CPU seconds, of public benchmarks
 }  # fmt: skip
 

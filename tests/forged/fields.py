@@ -159,7 +159,9 @@ def _numbers(array: Any) -> Iterator[Any]:
     yield array[: len(array) // 2]
     yield np.concatenate((array, array))
     yield array[..., None] if array.ndim < 3 else array.reshape(-1)
-    yield array.astype(np.int64 if array.dtype.kind == "f" else np.float64)
+    if array.dtype.kind == "i":
+        yield np.full(array.shape, np.nan)
+        yield array.astype(np.float64)
 
 
 def _of_shapes(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:

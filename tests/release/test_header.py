@@ -16,7 +16,9 @@ def test_who_gets_it_is_free_text_on_one_line():
             HandedOver(purpose=text)
 
 
-@pytest.mark.parametrize("data", [None, {}, [], {"who": "x"}, {"recipient": None}, {"recipient": 3}, {"purpose": "\x1b"}])
+@pytest.mark.parametrize(
+    "data", [None, {}, [], {"who": "x"}, {"recipient": None}, {"recipient": 3}, {"purpose": "\x1b"}]
+)
 def test_what_a_file_says_of_it_is_checked(data):
     found = HandedOver.from_json(data)
     assert found is None or found == NOBODY_SAID
@@ -37,6 +39,10 @@ def test_a_budget_says_what_may_be_published():
     assert is_common(header(budget=whole))
     for name in ("publishable", "groups", "publishable_if_same", "raised"):
         assert not is_common(header(budget={key: value for key, value in whole.items() if key != name}))
+    for epsilon, delta in ((1, 0), (0.5, 1e-5)):
+        assert is_common(header(budget={**whole, "publishable": {"epsilon": epsilon, "delta": delta}}))
+    for epsilon, delta in ((10**400, 0), (1, 10**400), (-1, 0), (1, True), (1, "0")):
+        assert not is_common(header(budget={**whole, "publishable": {"epsilon": epsilon, "delta": delta}}))
 
 
 def test_which_statistic():

@@ -91,7 +91,9 @@ def test_a_small_file_that_unfolds_is_not_read(tmp_path, options):
 
 def test_missing_numbers_do_not_unfold_either(tmp_path):
     table = pa.table({"x": pa.nulls(4_000_000, pa.int64())})
-    path = forged(tmp_path / "n", table, header({"x": np.zeros(4_000_000, int)}), compression="NONE", use_dictionary=False)
+    path = forged(
+        tmp_path / "n", table, header({"x": np.zeros(4_000_000, int)}), compression="NONE", use_dictionary=False
+    )
     assert path.stat().st_size < 1 << 20
     with pytest.raises(FileFormatError, match="other arrays"):
         read_sealed(path)
@@ -113,7 +115,8 @@ def test_shapes_must_fit(tmp_path, said):
 @pytest.mark.parametrize(
     "change",
     [
-        {"arrays": []}, {"arrays": {"b": {"kind": "i8", "shape": [True]}}}, {"statistic": {}}, {"statistic": {"name": "a\x1b"}},
+        {"arrays": []}, {"arrays": {"a": {"kind": ["i8"], "shape": [1]}}},
+        {"arrays": {"b": {"kind": "i8", "shape": [True]}}}, {"statistic": {}}, {"statistic": {"name": "a\x1b"}},
         {"budget": {"raised": []}}, {"budget": {"raised": [], "publishable": None, "of": "ids"}}, {"rows": -1}, {"insecure": ""},
         {"handed_over": {"recipient": "a\nb"}}, {"handed_over": {"who": "x"}}, {"made": "a\x1b[2J"}, {"label_names": [1]},
     ],

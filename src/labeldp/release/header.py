@@ -10,6 +10,7 @@ from labeldp.files.ids import AS_WRITTEN, CANONICAL
 
 FORMAT = 1
 _LONGEST = 500
+_MOST = 1e300  # beyond, a number is no ε, and perhaps no float
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,12 @@ def is_common(header: Any) -> bool:
         return isinstance(value, list) and all(isinstance(r, dict) and is_text(r.get("at")) for r in value)
 
     def promise(value: Any) -> bool:
-        keys = ("epsilon", "delta")
-        return value is None or (isinstance(value, dict) and all(isinstance(value.get(k), (int, float)) for k in keys))
+        return value is None or (
+            isinstance(value, dict) and number(value.get("epsilon"), _MOST) and number(value.get("delta"), 1)
+        )
+
+    def number(value: Any, most: float) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
 
     names, ids, budget, ledger = (header.get(key) for key in ("label_names", "ids", "budget", "ledger"))
     return (

@@ -135,8 +135,8 @@ class Named(Selection):
         return np.flatnonzero(found.to_numpy(zero_copy_only=False))
 
     def check(self, found: int, count: int) -> None:
-        """All of them must be there. (One that is there twice is refused by whoever sees all ids, with its rows.)"""
-        if found < len(self.ids):
+        """All of them must be there."""
+        if found != len(self.ids):
             raise InputError(
                 f"{len(self.ids) - found:,} of the {len(self.ids):,} rows that are named are not in the file."
             )

@@ -56,7 +56,8 @@ def is_sealed_header(header: Any) -> bool:
 def _is_array(said: Any) -> bool:
     return (
         isinstance(said, dict)
-        and said.get("kind") in _KINDS
+        and isinstance(said.get("kind"), str)
+        and said["kind"] in _KINDS
         and isinstance(said.get("shape"), list)
         and 1 <= len(said["shape"]) <= 3
         and all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < 1 << 40 for one in said["shape"])

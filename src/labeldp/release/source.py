@@ -121,7 +121,8 @@ class Source(ABC):
         if count == 0:
             raise InputError("there are no labels: the input has no rows.")
         selection = selected or Span(0, count)
-        selection.check(found, count)
+        if not with_ids:
+            selection.check(found, count)
         first_row = selection.start if isinstance(selection, Span) else 0
         digest = _digest_columns(columns, key) if columns else None
         if not with_ids:
@@ -132,6 +133,7 @@ class Source(ABC):
         ids, repeated = everything.finish(folder)
         if repeated:
             self._refuse_duplicates(hasher, set(repeated))
+        selection.check(found, count)
         named = ids if selected is None else wanted.finish(folder)[0]
         sync_folder(folder)
         own, written = hasher.fingerprint(), hasher.fingerprint_as_written()

@@ -106,7 +106,10 @@ class ModelChosen(StatisticFile):
             raise FileFormatError(f"{path} holds {sealed.header['statistic']['name']}, not a choice of a model.")
         try:
             chosen = cls(sealed, ChoicePlan.read(sealed))
-            if sealed.arrays.keys() != {_CHOSEN} or sealed.arrays[_CHOSEN].shape != (1,):
+            if sealed.arrays.keys() != {_CHOSEN} or (
+                sealed.arrays[_CHOSEN].shape,
+                sealed.arrays[_CHOSEN].dtype.kind,
+            ) != ((1,), "i"):
                 raise InputError("it lacks what was chosen")
             if not 0 <= int(sealed.arrays[_CHOSEN][0]) < len(chosen.statistic.models):
                 raise InputError("what was chosen is no model of it")

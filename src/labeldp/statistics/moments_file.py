@@ -100,8 +100,12 @@ class MomentsPlan(Statistic):
         if said.get("num_classes") != plan.num_classes:
             raise InputError("its noise is for other classes")
         wanted = plan.arrays()
-        if arrays.keys() != wanted.keys() or arrays[_SUMS].shape != wanted[_SUMS].shape:
-            raise InputError("its sums are of another shape")
+        if (
+            arrays.keys() != wanted.keys()
+            or arrays[_SUMS].shape != wanted[_SUMS].shape
+            or arrays[_SUMS].dtype.kind != "i"
+        ):
+            raise InputError("its sums are of another shape, or no whole numbers")
         return plan
 
 

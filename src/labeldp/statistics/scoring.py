@@ -85,14 +85,14 @@ def score_order(
 ) -> StatisticOrder:
     """What the ledger is asked for: a table of counts of every model, in one charge."""
     stamp = source.stamp()
+    models, rows = _in_one_order(models, rows, source.id_form)
     noise = ScorePlan.calibrated(epsilon, source.classes.count, len(models), delta)
     layouts = tuple(ScoreLayout.of(one, noise=noise, bins=bins) for one in models.values())
     cells = tuple(layout.cells(one) for layout, one in zip(layouts, models.values(), strict=True))
     plan = ScorePlan(tuple(models), layouts, noise)
-    # The same predictions in another order of rows are the same request; others, even of the same cells, are not: their bins say so.
-    by_id = rows.in_one_order(source.id_form)
+    # Other predictions are another request, even where rows have the same cells: what the bins are says so.
     described = tuple(column for layout in layouts for column in layout.columns().values())
-    known_by = {"cells": _digest(tuple(one[by_id] for one in cells)), "bins": _digest(described)}
+    known_by = {"cells": _digest(cells), "bins": _digest(described)}
     return StatisticOrder(
         source, plan, data_set, rows, lambda: ScoreGathering(plan, cells), known_by=known_by,
         requested_epsilon=0.0 if delta is not None else epsilon, stamp=stamp, handed_over=handed_over,
@@ -110,15 +110,24 @@ def choice_order(
     handed_over: HandedOver = NOBODY_SAID,
 ) -> StatisticOrder:
     """What the ledger is asked for: the name of about the best model, and nothing else."""
-    stamp, predictions = source.stamp(), tuple(models.values())
+    stamp = source.stamp()
+    models, rows = _in_one_order(models, rows, source.id_form)
+    predictions = tuple(models.values())
     choice = ModelChoice.calibrated(epsilon=epsilon, score=by, models=predictions)
     plan = ChoicePlan(source.classes.count, tuple(models), choice)
-    by_id = rows.in_one_order(source.id_form)
-    known_by = {"predictions": _digest(tuple(one[by_id] for one in predictions))}
+    known_by = {"predictions": _digest(predictions)}
     return StatisticOrder(
         source, plan, data_set, rows, lambda: ChoiceGathering(plan, predictions), known_by=known_by,
         requested_epsilon=epsilon, stamp=stamp, handed_over=handed_over,
     )  # fmt: skip
+
+
+def _in_one_order(
+    models: Mapping[str, npt.NDArray[np.floating[Any]]], rows: PublicRows, form: str
+) -> tuple[dict[str, npt.NDArray[np.floating[Any]]], PublicRows]:
+    """The same predictions in another order of rows are the same request."""
+    order, ordered = rows.in_one_order(form)
+    return {name: one[order] for name, one in models.items()}, ordered
 
 
 def _digest(arrays: tuple[npt.NDArray[Any], ...]) -> str:

@@ -120,11 +120,13 @@ class PublicRows:
             )
         return Named.of(self.ids)
 
-    def in_one_order(self, form: str) -> Places:
-        """The rows by id: the same, in whatever order a file has them."""
+    def in_one_order(self, form: str) -> tuple[Places, PublicRows]:
+        """By id, so that files of the same rows in another order are the same to everybody: where each row was, and the rows."""
+        self.selection(form)  # while rows are still where the file has them
         if self.ids is None:
-            return np.arange(self.count)
-        return np.asarray(pc.sort_indices(comparable(self.ids, form)).to_numpy(), dtype=np.int64)
+            return np.arange(self.count), self
+        order = pc.sort_indices(comparable(self.ids, form))
+        return np.asarray(order.to_numpy(), dtype=np.int64), PublicRows(self.count, self.ids.take(order))
 
     def places(self, form: str) -> Callable[[Any | None, int, npt.NDArray[np.intp]], Places]:
         """From a batch of label rows (their ids, the number of the first, and which are meant) to rows of the public file."""
