@@ -47,7 +47,10 @@ def test_names_are_those_of_directories_and_belong_to_one_command():
             assert by_name.setdefault(cell.name, cell.arguments) == cell.arguments, cell.name
             assert by_command.setdefault(cell.arguments, cell.name) == cell.name
             assert set(cell.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
-            if scale == "paper" and name not in ("tabular", "moments"):  # no paper has these: its cells are those of scale cpu
+            if scale == "paper" and name not in (
+                "tabular",
+                "moments",
+            ):  # no paper has these: its cells are those of scale cpu
                 assert cell.name.startswith("paper-")
 
 
