@@ -416,6 +416,7 @@ KINDS = (
             "train again": trained_again,
         },
     ),
+    Kind("run of moments", _folder("summed"), {"report": reported("summed"), "predict": predicted("summed")}),
     Kind("run with curves", _folder("ranked"), {"report": reported("ranked", html=True)}),
     Kind("run with canaries", _folder("own"), {"report": reported("own"), "audit": audited("own", account=True)}),
     Kind("insecure run", _folder("seeded"), {"report": reported("seeded"), "predict": predicted("seeded")}),

@@ -60,6 +60,7 @@ features t.csv --label y --id id --out encoded.parquet
 score scores.parquet --labels s.csv {STATED} --epsilon 1 --out score.parquet --recipient Ann --purpose test
 score scores.parquet other.parquet --labels s.csv {STATED} --epsilon 1 --choose brier --out choice.parquet --again charge --budget 9 --raise-budget
 moments x.csv --labels s.csv {STATED} --epsilon 1 --out moments.parquet --again charge --budget-gaussian 2 --budget-delta 1e-5 --raise-budget
+train --moments moments.parquet {FEATURES} --out summed
 predict ranked {FEATURES} --out ranked.parquet
 score ranked.parquet --labels both.csv --label y --classes 2 --id id --ledger both.ledger --epsilon 1 --delta 1e-5 --insecure-seed 1 --out weak_score.parquet
 """  # noqa: E501
