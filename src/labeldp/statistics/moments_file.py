@@ -25,7 +25,7 @@ from labeldp.release.sealed import Sealed, read_sealed, write_sealed
 from labeldp.release.source import Source
 from labeldp.statistics.arrays import array_rows, make_from_arrays
 from labeldp.statistics.fit import MomentModel, fit_moments
-from labeldp.statistics.moment_noise import MomentNoise, exact_moments
+from labeldp.statistics.moment_noise import MomentNoise, check_lengths, exact_moments
 from labeldp.statistics.preprocessing_rule import choose_preprocessing
 from labeldp.statistics.statistic import Places, PublicRows, Statistic, StatisticFile, StatisticOrder, none_of_ours
 from labeldp.statistics.whitening import Preprocessing, check_table
@@ -250,6 +250,7 @@ def moments_order(
     )
     plan = MomentsPlan(preprocessing, noise, tuple(columns))
     quantised = preprocessing.apply(x)
+    check_lengths(quantised, noise.radius)  # here, too: before anything is charged
     known_by = {"features": hashlib.sha256(np.ascontiguousarray(quantised).tobytes()).hexdigest()[:32]}
     return StatisticOrder(
         source, plan, data_set, rows, lambda: MomentsGathering(plan, quantised), known_by=known_by, stamp=stamp,
