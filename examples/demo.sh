@@ -22,5 +22,8 @@ say labeldp train --release demo/released.parquet --features demo/features.parqu
 say labeldp predict demo/run --features demo/features.parquet --id uid --out demo/scores.parquet
 printf '\n── the label owner again, who measures what the model and the release give away ──\n'
 say labeldp audit demo/scores.parquet --canaries demo/canaries.npz --release demo/released.parquet --out demo/audit
-say labeldp report demo/run demo/audit --ledger demo/digits.ledger --out demo/report.html
+printf '\n── and how good it is on other people, by one noisy table of counts ──\n'
+say labeldp predict demo/run --features demo/test-features.parquet --id uid --out demo/test-scores.parquet
+say labeldp score demo/test-scores.parquet --labels demo/test-labels.parquet --label digit --id uid --classes 10 --epsilon 1 --recipient "the feature owner" --purpose "evaluation" --out demo/score.parquet
+say labeldp report demo/run demo/audit demo/score.parquet --ledger demo/digits.ledger --out demo/report.html
 printf '\nThe release, safe to hand over, is demo/released.parquet. Open the report: %s\n(and what other settings would carry: %s)\n' "$PWD/demo/report.html" "$PWD/demo/plan.html"
