@@ -7,7 +7,9 @@ at the true labels. Model j is chosen with probability W(g_j)/ΣW, where g_j is 
 
 **Cost.** One label moves the totals by δ_j, and with f_j = max(total_j, best − G), which is what counts, f_j moves by something from min δ
 to max δ: so does the best total, and so does the larger of two numbers that do. Then P[j]/P′[j] ≤ e^(β·(max δ − min δ)) but for rounding,
-which changes each W by less than 2^−64 of it, and a ratio of four of them by less than e^(5·2^−64):
+which changes each W by at most 2^−65 of it (W is 2^64 or more), and a ratio of four of them by less than e^(3·2^−64). The draw is
+one word of 320 bits, scaled by ΣW: no retries, so that how much entropy is used tells nothing of the totals. It gives every unit of ΣW,
+which is below 2^138, a share of the words that is off by less than 2^−182 of it. Together less than e^(5·2^−64):
 
     ε = β·spread + 5·2^−64,     spread = the largest max_j δ_j − min_j δ_j over all rows and all pairs of labels
 
@@ -40,6 +42,7 @@ STEPS = 1000  # a loss is counted in thousandths
 LEAST_CHOSEN_PROBABILITY = 0.01  # log loss is clipped here: the largest loss is what noise must hide
 MOST_MODELS = 1000
 _UNIT = 1 << 128
+_WORD = 320  # bits of a draw
 _ROUNDING = Decimal(5) / Decimal(WHOLE)
 _CHUNK = 1 << 20  # numbers at a time
 
@@ -156,7 +159,7 @@ class ModelChoice:
     def draw(self, totals: Sequence[int], entropy: Entropy) -> int:
         """The number of the chosen model. Charge the certificate before."""
         weights = self.weights(totals)
-        word = _uniform_below(sum(weights), entropy)
+        word = int.from_bytes(entropy.bytes(_WORD // 8), "little") * sum(weights) >> _WORD
         for j, weight in enumerate(weights):
             if word < weight:
                 return j
@@ -166,13 +169,3 @@ class ModelChoice:
     def expected_loss(self) -> float:
         """How far below the best total the chosen one is, at most, on average: log(models)/β (McSherry and Talwar)."""
         return math.log(self.models) * WHOLE / self.rate
-
-
-def _uniform_below(bound: int, entropy: Entropy) -> int:
-    """Exactly uniform on 0 … bound − 1, by rejection."""
-    bits = bound.bit_length()
-    size = (bits + 7) // 8
-    while True:
-        word = int.from_bytes(entropy.bytes(size), "little") >> (8 * size - bits)
-        if word < bound:
-            return word
