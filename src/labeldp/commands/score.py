@@ -33,6 +33,7 @@ class ScoreOptions(StatisticOptions):
     predictions: Annotated[tuple[Path, ...], Argument("Class probabilities by row id, as `labeldp predict --out` writes them (or .npy, in the order of the labels); a file a model.")]
     delta: Annotated[float | None, Option("δ, from 2^-40: Gaussian noise in place of geometric, which is less for five models and more.", panel=PRIVACY)] = None
     bins: Annotated[int | None, Option("Bins of the predicted probability. Default: so many as the rows and the noise suggest.", panel=DATA)] = None
+    confusion: Annotated[bool, Option("Release the confusion matrix of one model instead: of more than two classes, a score does not tell it.", panel=PRIVACY)] = False
     choose: Annotated[str | None, Option("Release nothing but the name of about the best model, by accuracy, brier or log_loss.", panel=PRIVACY, values=CHOSEN_BY)] = None
 # fmt: on
 
@@ -58,8 +59,17 @@ def score(options: ScoreOptions, progress: Progress = SILENT) -> StatisticMade:
 def _order(
     options: ScoreOptions, source: Source, name: str, models: dict[str, npt.NDArray[np.floating[Any]]], rows: PublicRows
 ) -> StatisticOrder:
-    from labeldp.statistics.scoring import choice_order, score_order
+    from labeldp.statistics.scoring import choice_order, confusion_order, score_order
 
+    if options.confusion:
+        if len(models) > 1 or options.choose is not None or options.bins is not None:
+            raise InputError(
+                "a confusion matrix is of one model, and has no bins: leave out `choose`, `bins`, and the other models."
+            )
+        return confusion_order(
+            source, name, next(iter(models.values())), rows, epsilon=options.epsilon, delta=options.delta,
+            handed_over=options.handed_over(),
+        )  # fmt: skip
     if options.choose is None:
         return score_order(
             source, name, models, rows, epsilon=options.epsilon, delta=options.delta, bins=options.bins,

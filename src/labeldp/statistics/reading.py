@@ -7,14 +7,16 @@ from pathlib import Path
 from labeldp.errors import FileFormatError
 from labeldp.release.sealed import statistic_name
 from labeldp.statistics.choice_file import ChoicePlan, ModelChosen
+from labeldp.statistics.confusion_file import ConfusionPlan, NoisyConfusion
 from labeldp.statistics.moments_file import Moments, MomentsPlan
 from labeldp.statistics.score_file import Score, ScorePlan
 from labeldp.statistics.statistic import StatisticFile
 
-_KINDS: dict[str, type[Score] | type[ModelChosen] | type[Moments]] = {
+_KINDS: dict[str, type[Score] | type[ModelChosen] | type[Moments] | type[NoisyConfusion]] = {
     ScorePlan.name: Score,
     ChoicePlan.name: ModelChosen,
     MomentsPlan.name: Moments,
+    ConfusionPlan.name: NoisyConfusion,
 }
 
 

@@ -19,6 +19,8 @@ from labeldp.statistics.arrays import array_rows, make_from_arrays
 from labeldp.statistics.bins import ScoreLayout, check_predictions
 from labeldp.statistics.choice_file import ChoiceGathering, ChoicePlan
 from labeldp.statistics.choose import ModelChoice
+from labeldp.statistics.confusion_file import MOVED, ConfusionGathering, ConfusionPlan
+from labeldp.statistics.noise import CountNoise, GaussianCountNoise, GeometricNoise
 from labeldp.statistics.score_file import Score, ScoreGathering, ScorePlan
 from labeldp.statistics.statistic import PublicRows, StatisticOrder
 
@@ -128,6 +130,31 @@ def _in_one_order(
     """The same predictions in another order of rows are the same request."""
     order, ordered = rows.in_one_order(form)
     return {name: one[order] for name, one in models.items()}, ordered
+
+
+def confusion_order(
+    source: Source,
+    data_set: str,
+    probabilities: npt.NDArray[np.floating[Any]],
+    rows: PublicRows,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    handed_over: HandedOver = NOBODY_SAID,
+) -> StatisticOrder:
+    """What the ledger is asked for: which class is taken for which, by one model."""
+    stamp, classes = source.stamp(), source.classes.count
+    said = probabilities.argmax(axis=1)
+    noise: CountNoise
+    if delta is None:
+        noise = GeometricNoise.calibrated(epsilon=epsilon, moved=MOVED)
+    else:
+        noise = GaussianCountNoise.calibrated(epsilon=epsilon, delta=delta, moved=MOVED)
+    plan = ConfusionPlan(np.bincount(said, minlength=classes), noise)
+    return StatisticOrder(
+        source, plan, data_set, rows, lambda: ConfusionGathering(plan, said), known_by={"predictions": _digest((said,))},
+        requested_epsilon=0.0 if delta is not None else epsilon, stamp=stamp, handed_over=handed_over,
+    )  # fmt: skip
 
 
 def _digest(arrays: tuple[npt.NDArray[Any], ...]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from labeldp.cli.output import cost_text, guarantee_text, ledger_text, number, order_text, print_facts, print_table
-from labeldp.cli.show.scores import score_table
+from labeldp.cli.show.scores import confusion_table, score_table
 
 if TYPE_CHECKING:
     from labeldp.audit.plant import Planting
@@ -108,6 +108,7 @@ def release(options: ReleaseOptions, done: dict[str, Any]) -> None:
 def statistic(options: StatisticOptions, result: StatisticMade) -> None:
     """What it cost, and what it says."""
     from labeldp.statistics.choice_file import ModelChosen
+    from labeldp.statistics.confusion_file import NoisyConfusion
     from labeldp.statistics.score_file import Score
 
     file, done = result.file, result.done
@@ -128,6 +129,8 @@ def statistic(options: StatisticOptions, result: StatisticMade) -> None:
     print_facts(facts)
     if isinstance(file, Score):
         score_table(file)
+    elif isinstance(file, NoisyConfusion):
+        confusion_table(file)
     elif isinstance(file, ModelChosen):
         typer.echo(f"chosen: {file.model}. How good it is was not released: score it alone, for another ε.")
 

@@ -10,9 +10,11 @@ import typer
 from labeldp.cli.output import guarantee_text, print_facts, print_table
 
 if TYPE_CHECKING:
+    from labeldp.statistics.confusion_file import NoisyConfusion
     from labeldp.statistics.score_file import Score
     from labeldp.statistics.statistic import StatisticFile
 
+_SHOWN = 12  # classes
 _WORDS = {
     "accuracy": "accuracy", "roc_auc": "ROC AUC", "average_precision": "average precision", "log_loss": "log loss", "brier": "Brier score",
 }  # fmt: skip
@@ -32,6 +34,22 @@ def score_table(score: Score) -> None:
     )
 
 
+def confusion_table(file: NoisyConfusion) -> None:
+    """True classes down, what the model says across, in percent of all rows; of many classes nothing but the diagonal's sum."""
+    found = file.confusion()
+    right = float(found.shares.trace())
+    typer.echo(f"right: {right:.3f} of all rows")
+    names = file.class_names
+    if len(names) > _SHOWN:
+        typer.echo(f"{len(names)} classes: `--json` has the matrix")
+        return
+    rows = [
+        (name, *(f"{100 * share:.1f} ± {100 * error:.1f}" for share, error in zip(shares, errors, strict=True)))
+        for name, shares, errors in zip(names, found.shares, found.standard_errors, strict=True)
+    ]
+    print_table(("truly \\ called, % of rows", *(f">{name}" for name in names)), rows)
+
+
 def handed_over_facts(header: Mapping[str, Any]) -> list[tuple[str, str]]:
     """To whom a file goes, what for, and who said so, where its owner did."""
     return list((header.get("handed_over") or {}).items())
@@ -41,6 +59,7 @@ def inspect_statistic(path: str, file: StatisticFile) -> None:
     """What the file says of itself, and what follows from it."""
     from labeldp.accounting.statement import promise_text
     from labeldp.statistics.choice_file import ModelChosen
+    from labeldp.statistics.confusion_file import NoisyConfusion
     from labeldp.statistics.score_file import Score
 
     budget = file.header["budget"]
@@ -64,6 +83,8 @@ def inspect_statistic(path: str, file: StatisticFile) -> None:
     print_facts(facts)
     if isinstance(file, Score):
         score_table(file)
+    if isinstance(file, NoisyConfusion):
+        confusion_table(file)
     if isinstance(file, ModelChosen):
         typer.echo(f"chosen: {file.model}")
     typer.echo("The file is whole. That its owner ran this, and how the noise was drawn, no file can show.")
