@@ -104,7 +104,9 @@ def test_only_mechanisms_and_canaries_look_inside():
     callers = {str(p.relative_to(source)) for p in source.rglob("*.py") if ".reveal(" in p.read_text()}
     # plant.py asks how the list of all classes would be read, which is public.
     mechanisms = {"mechanisms/base.py", "mechanisms/prior.py", "mechanisms/selected.py"}
-    statistics = {f"statistics/{name}.py" for name in ("score_file", "choice_file", "confusion_file", "moment_noise", "clusters")}
+    statistics = {
+        f"statistics/{name}.py" for name in ("score_file", "choice_file", "confusion_file", "moment_noise", "clusters")
+    }
     assert callers == mechanisms | statistics | {"audit/canaries.py", "audit/plant.py"}
 
 
