@@ -154,6 +154,7 @@ def test_tables_as_lightgbm_takes_them(kind):
     if kind == "sparse":
         given = sparse.csr_matrix(np.where(np.abs(x) < 0.5, 0, x))
     elif kind == "arrow":
+        pytest.importorskip("cffi", reason="LightGBM takes Arrow tables with cffi only: pip install lightgbm[arrow]")
         given = pa.table({f"c{column}": x[:, column].astype(np.float64) for column in range(5)})
     elif kind == "pandas":
         pandas = pytest.importorskip("pandas")
