@@ -1,5 +1,7 @@
 """Moments as files, perhaps another party's."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -136,3 +138,13 @@ def test_a_damaged_model_is_refused(made):
     ):
         with pytest.raises(InputError, match="damaged"):
             LinearFromMoments.from_bytes(damage)
+
+
+def test_a_model_whose_parts_unfold_is_refused(made):
+    """The same numbers, packed: whoever opens somebody's run must not be filled with what a few bytes unfold to."""
+    fitted = made.fit(X)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **fitted.preprocessing.to_arrays())
+    content = len(packed.getvalue()).to_bytes(8, "little") + packed.getvalue() + fitted.model.to_bytes()
+    with pytest.raises(InputError, match="damaged"):
+        LinearFromMoments.from_bytes(content)
