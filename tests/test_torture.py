@@ -7,7 +7,7 @@ import pytest
 from tests.torture.calls import calls
 from tests.torture.commands import COMMANDS
 from tests.torture.kills import kills
-from tests.torture.races import races
+from tests.torture.races import RACES, STATISTICS, races
 
 
 def test_a_killed_release_is_finished_under_its_one_charge(tmp_path: Path) -> None:
@@ -16,8 +16,15 @@ def test_a_killed_release_is_finished_under_its_one_charge(tmp_path: Path) -> No
 
 
 def test_two_releases_at_once_never_overspend(tmp_path: Path) -> None:
-    result = races(6, tmp_path, seed=1)
+    result = races(6, tmp_path, 1, {kind: race for kind, race in RACES.items() if kind not in STATISTICS})
     assert result["failures"] == []
+
+
+def test_statistics_at_once_are_drawn_once_and_never_overspend(tmp_path: Path) -> None:
+    """Three processes each: for the same score or moments, and for different ones within one budget."""
+    result = races(4, tmp_path, 1, STATISTICS)
+    assert result["failures"] == []
+    assert set(result["kinds"]) == set(STATISTICS)
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,19 @@ def test_spellings_of_a_prior(run, tmp_path, text):
     assert {name: value for name, value in plan.items() if name != "rows_to_judge"} == direct.to_json()
 
 
+@pytest.mark.parametrize(("epsilon", "pure"), [("0.02", True), ("1", False)])
+def test_plan_of_a_statistic(run, epsilon, pure):
+    asked = ("plan", "--classes", "2", "--epsilon", epsilon, "--rows", "30000", "--columns", "20")
+    plan = run(*asked, "--json").json
+    assert (plan["moments_beat_rows"], plan["pure_beats_rows"]) == (True, pure)
+    text = run(*asked).out
+    assert "`labeldp moments` tells a linear model more than rows do" in text
+    assert ("`labeldp moments --pure` tells more than rows do" in text) == pure
+    assert ("rows tell more than `labeldp moments --pure`" in text) != pure
+    assert "pure_beats_rows" not in run(*asked[:5], "--json").json
+    assert run(*asked[:7]).code == 2
+
+
 def test_plan_looks_at_no_ledger(run, tmp_path, monkeypatch):
     monkeypatch.setenv("LABELDP_LEDGER", str(tmp_path / "ledger"))
     run("plan", "--classes", "2", "--epsilon", "1")

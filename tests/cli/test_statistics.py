@@ -1,5 +1,6 @@
 """`labeldp score`, `score --choose`, `moments` and `train --moments` by real runs: what is said, what is paid, what is left."""
 
+import itertools
 import json
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from labeldp import Ledger
 from labeldp.accounting.statement import statement
 from labeldp.files.predictions import write_predictions
-from labeldp.statistics import ModelChosen, Moments, Score
+from labeldp.statistics import LabelHistogram, ModelChosen, Moments, Score
 
 from .conftest import SECRET_NUMBER, SECRET_TEXT, expect_sentence
 
@@ -29,7 +30,8 @@ def owner(desk):
     desk.a, desk.b = desk.files / "a.parquet", desk.files / "b.parquet"
     write_predictions(desk.a, ids, desk.p)
     write_predictions(desk.b, ids[::-1], desk.p[::-1] * 0.5 + 0.25)
-    desk.x = desk.parquet("x.parquet", uid=ids, u=draw.normal(y), v=draw.normal(size=ROWS))
+    desk.columns = {"uid": ids, "u": draw.normal(y), "v": draw.normal(size=ROWS)}
+    desk.x = desk.parquet("x.parquet", **desk.columns)
     desk.ids = ids
 
     def ask(command, *files, options=(), epsilon="1", out=None):
@@ -128,6 +130,54 @@ def test_moments_and_a_model_of_them(owner):
     assert "p was trained on a release that holds some of these rows" in scored.err.replace("\n", " ")
 
 
+def test_a_histogram_and_a_model_of_it(owner):
+    pure = ("--pure", "--budget", "3", "--recipient", "Ann", "--approver", "Eve")
+    made = owner.ask("moments", owner.x, options=(*pure, "--json"))
+    assert made.code == 0, made.err
+    assert made.json["certificate"] == {"epsilon": pytest.approx(1, rel=1e-6), "delta": 0.0, "reason": None}
+    assert made.json["budget"]["spent"]["pure"] == pytest.approx(1, rel=1e-6)
+    assert LabelHistogram.load(owner.out).header["handed_over"] == {"recipient": "Ann", "approver": "Eve"}
+    turned = owner.parquet("turned.parquet", **{name: one[::-1] for name, one in owner.columns.items()})
+    again = owner.ask("moments", turned, out=owner.outs / "again.parquet", options=("--pure",))  # rows in another order
+    assert again.code == 0, again.err
+    assert "nothing charged" in again.fact("cost")
+    assert (owner.outs / "again.parquet").read_bytes() == owner.out.read_bytes()
+    assert owner.charges() == 1
+    train = ("train", "--moments", owner.out, "--features", owner.x, "--id", "uid", "--out", owner.folder / "run")
+    trained = owner.run(*train)
+    assert trained.code == 0, trained.err
+    assert "judges nobody" in trained.fact("accuracy")
+    assert "given" in owner.run(*train, "--json").json
+    predicted = owner.run(
+        "predict", owner.folder / "run", "--features", owner.x, "--id", "uid", "--out", owner.files / "p.parquet"
+    )
+    assert predicted.code == 0, predicted.err
+    scored = owner.ask(
+        "score", owner.files / "p.parquet", out=owner.outs / "s.parquet", options=("--again", "charge", "--budget", "3")
+    )
+    assert scored.code == 0, scored.err
+    assert "p was trained on a release that holds some of these rows" in scored.err.replace("\n", " ")
+    released = owner.outs / "r.parquet"
+    more = ("--id", "uid", "--again", "charge", "--budget", "20", "--raise-budget")
+    assert owner.release(owner.labels, *more, out=released).code == 0
+    evaluate = ("evaluate", owner.folder / "run", "--release", released, "--features", owner.x, "--id", "uid")
+    expect_sentence(owner.run(*evaluate), "120 of these rows were trained on")
+    page = owner.folder / "page.html"
+    assert owner.run("report", owner.folder / "run", "--ledger", owner.ledger, "--out", page).code == 0
+    assert "a histogram of labels of 120 rows" in page.read_text()
+
+
+def test_a_delta_or_none(owner):
+    expect_sentence(owner.ask("moments", owner.x, options=("--pure", "--delta", "1e-5")), "leave out --delta")
+    expect_sentence(owner.ask("moments", owner.x, options=("--delta", "0")), "--pure releases a histogram")
+    expect_sentence(owner.ask("moments", owner.x, options=("--delta", "2")), "between 0 and 1")
+    assert not owner.out.exists()
+    refused = owner.ask("moments", owner.x, options=("--budget", "1"))
+    assert refused.code == 3
+    expect_sentence(refused, "--pure releases a histogram")
+    assert owner.ask("moments", owner.x, options=("--budget", "1", "--pure")).code == 0
+
+
 BAD = {
     "a missing label": ("uid,label\nu0,1\nu1,\n", "row 1"),
     "a label of no class": (f"uid,label\nu0,1\nu1,{SECRET_NUMBER}\n", "row 1"),
@@ -139,15 +189,15 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-@pytest.mark.parametrize("command", ["score", "choose", "moments"])
+@pytest.mark.parametrize("command", ["score", "choose", "moments", "pure"])
 def test_bad_labels(owner, name, command):
     text, words = BAD[name]
     owner.labels.write_text(text)
-    files = {"score": (owner.a,), "choose": (owner.a, owner.b), "moments": (owner.x,)}[command]
+    files = {"score": (owner.a,), "choose": (owner.a, owner.b), "moments": (owner.x,), "pure": (owner.x,)}[command]
     outcome = owner.ask(
-        "moments" if command == "moments" else "score",
+        "moments" if command in ("moments", "pure") else "score",
         *files,
-        options=("--choose", "brier") if command == "choose" else (),
+        options={"choose": ("--choose", "brier"), "pure": ("--pure",)}.get(command, ()),
     )
     owner.expect_bad(outcome, words)
 
@@ -213,32 +263,83 @@ def test_an_array_goes_by_number(owner):
     assert "--again charge" in outcome.err
 
 
-def test_a_statistic_in_place_of_a_release(owner):
-    assert owner.ask("score", owner.a).code == 0
-    score = owner.out
-    common = ("--features", owner.x, "--id", "uid", "--out", owner.folder / "run")
-    np.savez(owner.files / "c.npz", x=np.zeros(3))
-    for outcome in (
-        owner.run("train", "--release", score, *common),
-        owner.run("train", "--moments", score, *common),
-        owner.run("report", owner.folder, "--release", score, "--out", owner.folder / "r.html"),
-    ):
-        expect_sentence(outcome)
-        assert outcome.code == 2
-    expect_sentence(owner.run("train", "--release", score, *common), "one statistic of them (score)")
-    expect_sentence(owner.run("train", "--moments", score, *common), "holds score, not moments")
-    assert not (owner.folder / "run").exists()
+READ_BY = {
+    "score": "is a score, which `labeldp inspect` and `labeldp report` read",
+    "choice": "is the choice of a model, which `labeldp inspect` and `labeldp report` read",
+    "confusion": "is a confusion matrix, which `labeldp inspect` and `labeldp report` read",
+    "moments": "is a file of moments, which `labeldp train --moments` reads",
+    "release": "is a release of rows, which `labeldp train --release` reads",
+}
+NO_TABLE, NO_PROBABILITIES = "no table of labels or features", "no file of probabilities"
+
+
+def test_a_file_in_place_of_another(owner):
+    """Every kind that labeldp hands over, wherever another is wanted: a sentence says what it is, what reads it, and what is missing."""
+    made = {name: owner.outs / f"{name}.parquet" for name in READ_BY}
+    budget = ("--again", "charge", "--budget", "9", "--budget-gaussian", "9", "--budget-delta", "1e-5")
+    assert owner.ask("score", owner.a, out=made["score"], options=budget).code == 0
+    assert owner.ask("score", owner.a, out=made["confusion"], options=(*budget, "--confusion")).code == 0
+    assert owner.ask("score", owner.a, owner.b, out=made["choice"], options=(*budget, "--choose", "brier")).code == 0
+    assert owner.ask("moments", owner.x, out=made["moments"], options=budget).code == 0
+    assert owner.release(owner.labels, "--id", "uid", *budget, out=made["release"]).code == 0
+    x, run, new = ("--features", owner.x, "--id", "uid"), owner.folder / "run", owner.folder / "new"
+    assert owner.run("train", "--release", made["release"], *x, "--out", run).code == 0
+    planted, secret = owner.files / "planted.parquet", owner.files / "c.npz"
+    asked = ("--label", "label", "--id", "uid", "--classes", "2")
+    plant = ("canaries", "plant", owner.labels, *asked, "--count", "10", "--out", planted, "--secret", secret)
+    assert owner.run(*plant, "--ledger", owner.folder / "other.ledger").code == 0
+    paid = ("--epsilon", "1", "--out", owner.outs / "new.parquet", "--ledger", owner.ledger, *budget)
+    planting = ("--out", owner.outs / "new.parquet", "--secret", owner.outs / "new.npz")
+    charged = owner.charges()
+    for name, file in made.items():
+        wrong = {
+            ("train", "--release", file, *x, "--out", new): "no release of rows",
+            ("evaluate", run, "--release", file, *x): "no release of rows",
+            ("audit", owner.a, "--canaries", secret, "--release", file): "no release of rows",
+            ("report", run, "--release", file, "--out", new): "no release of rows",
+            ("train", "--moments", file, *x, "--out", new): "it is no",
+            ("train", "--release", made["release"], "--features", file, "--id", "uid", "--out", new): NO_TABLE,
+            ("train", "--release", made["release"], "--features", file, "--out", new): NO_TABLE,
+            ("train", "--moments", made["moments"], "--features", file, "--id", "uid", "--out", new): NO_TABLE,
+            ("predict", file, *x, "--out", owner.outs / "new.npy"): "not a run",
+            ("predict", run, "--features", file, "--id", "uid", "--out", owner.outs / "new.npy"): NO_TABLE,
+            ("evaluate", file, "--release", made["release"], *x): "not a run",
+            ("audit", file, "--canaries", secret): NO_PROBABILITIES,
+            ("score", file, "--labels", owner.labels, *asked, *paid): NO_PROBABILITIES,
+            ("score", owner.a, "--labels", file, *asked, *paid): NO_TABLE,
+            ("moments", file, "--labels", owner.labels, *asked, *paid): NO_TABLE,
+            ("moments", owner.x, "--labels", file, *asked, *paid): NO_TABLE,
+            ("release", file, *asked, *paid): NO_TABLE,
+            ("release", owner.labels, *asked, *paid, "--public-prior", file): NO_PROBABILITIES,
+            ("features", file, "--label", "label", "--id", "uid", "--out", owner.outs / "new.parquet"): NO_TABLE,
+            ("features", owner.x, "--like", file, "--out", owner.outs / "new.parquet"): NO_TABLE,
+            ("canaries", "plant", file, *asked, "--count", "9", *planting): NO_TABLE,
+        }
+        right = {"release": ("no release of rows",), "moments": ("it is no",)}.get(name, ())
+        few = name in ("choice", "confusion")  # which are told apart in one place, as a score is
+        for command, words in itertools.islice(wrong.items(), 5 if few else None):
+            if words in right:
+                continue
+            outcome = owner.run(*command)
+            assert outcome.code == 2, command
+            expect_sentence(outcome, READ_BY[name], words)
+    reported = owner.run("report", made["release"], "--out", new)
+    expect_sentence(reported, READ_BY["release"], "name the directory of a run")
+    assert owner.charges() == charged
+    assert not new.exists()
+    assert not list(owner.outs.glob("new*"))
 
 
 def test_the_ledgers_commands_know_them(owner):
     options = ("--again", "charge", "--budget", "9", "--budget-gaussian", "9", "--budget-delta", "1e-5")
-    files = [owner.outs / f"{name}.parquet" for name in ("score", "choice", "moments")]
+    files = [owner.outs / f"{name}.parquet" for name in ("score", "choice", "moments", "histogram")]
     assert owner.ask("score", owner.a, out=files[0], options=options).code == 0
     assert owner.ask("score", owner.a, owner.b, out=files[1], options=(*options, "--choose", "brier")).code == 0
     assert owner.ask("moments", owner.x, out=files[2], options=options).code == 0
+    assert owner.ask("moments", owner.x, out=files[3], options=(*options, "--pure")).code == 0
     verified = owner.run("ledger", "verify", *files, "--ledger", owner.ledger, "--json")
     assert verified.code == 0, verified.err
-    assert len(verified.json["releases"]) == 3
+    assert len(verified.json["releases"]) == 4
     shown = owner.run("ledger", "show", "--ledger", owner.ledger)
     for path in files:
         assert path.stem in shown.out

@@ -65,6 +65,31 @@ def test_a_model_from_moments_ranks_and_its_page_is_checked(desk, tmp_path):
     assert "not checked" not in page
 
 
+def test_a_model_from_a_histogram_ranks_and_its_page_is_checked(desk, tmp_path):
+    folder, y, _ = desk
+    file, ledger, run = tmp_path / "h.parquet", tmp_path / "h.ledger", tmp_path / "run"
+    made = moments(options(folder, pure=True, out=file, ledger=ledger, recipient="Ann"))
+    assert made.done["charged"]
+    assert made.file.certificate()["delta"] == 0
+    asked = TrainOptions(moments=file, features=folder / "x.parquet", id_column="uid", out=run)
+    assert train(asked)["certificate"] == made.file.certificate()
+    assert train(asked)["given"]
+    predict(PredictOptions(folder=run, features=folder / "x.parquet", id_column="uid", out=tmp_path / "p.parquet"))
+    p = np.array(pq.read_table(tmp_path / "p.parquet")["probabilities"].to_pylist())[:, 1]
+    assert (p[y == 1][:, None] > p[y == 0][None]).mean() > 0.75
+    page = tmp_path / "page.html"
+    told = report(ReportOptions(runs=(run,), ledger=ledger, out=page)).to_json()
+    assert told["runs"][0]["checked"]
+    assert told["runs"][0]["certificate"]["epsilon"] == made.file.certificate()["epsilon"]
+    assert "a histogram of labels of 800 rows" in page.read_text()
+    summary = json.loads((run / "summary.json").read_text())
+    summary["certificate"]["epsilon"] = 0.001
+    (run / "summary.json").write_text(json.dumps(summary))
+    for again in (lambda: train(asked), lambda: report(ReportOptions(runs=(run,), out=page))):
+        with pytest.raises(InputError, match="another certificate than its moments prove"):
+            again()
+
+
 def test_a_summary_that_promises_more_is_refused(desk, tmp_path):
     folder, _, _ = desk
     run = tmp_path / "run"

@@ -1,6 +1,7 @@
 """A page's code blocks, and a reader who types them all in: one folder, one shell, one Python session.
 
-A block is run unless the line above its fence says `<!-- not run: why -->`, which readers of the page do not see.
+A block is run unless the line above its fence says `<!-- not run: why -->`, which readers of the page do not see. One below
+`<!-- needs: FILE … -->` is run where $LABELDP_DATA has these files.
 `python -m tests.docs.blocks PAGE` runs a page in a fresh folder and says how long each block took.
 """
 
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from labeldp.data.download import data_folder
 from tests.docs.quick import command, door, serve, serving
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +32,7 @@ _FENCE = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _MARK = re.compile(r"<!-- *not run\b(?P<rest>.*?)-->\s*\Z", re.DOTALL)
+_NEEDS = re.compile(r"<!-- *needs: *(?P<files>[^>]*?) *-->\s*\Z")
 _COMMAND = re.compile(r"^(?: {4,}|\t)(?:\$ )?(?:labeldp|python3?|pip|torchrun|from \w+|import) ", re.MULTILINE)
 
 
@@ -41,10 +44,15 @@ class Block:
     language: str
     code: str
     not_run: str | None  # why
+    needs: tuple[str, ...] = ()  # files of public data sets
 
     @property
     def runs(self) -> bool:
-        return self.language in RUN and self.not_run is None
+        return self.language in RUN and self.not_run is None and not self.lacks()
+
+    def lacks(self) -> list[str]:
+        """Which of the files that it needs are not here."""
+        return [file for file in self.needs if not (data_folder() / file).is_file()]
 
 
 def blocks(markdown: str) -> list[Block]:
@@ -53,9 +61,10 @@ def blocks(markdown: str) -> list[Block]:
     for match in _FENCE.finditer(markdown):
         indent = match["indent"]
         code = "".join(line.removeprefix(indent) for line in match["code"].splitlines(keepends=True))
-        mark = _MARK.search(markdown[end : match.start()])
+        mark, needs = (one.search(markdown[end : match.start()]) for one in (_MARK, _NEEDS))
+        files = () if needs is None else tuple(needs["files"].split())
         why = None if mark is None else mark["rest"].removeprefix(":").strip()
-        found.append(Block(markdown.count("\n", 0, match.start()) + 1, match["language"].strip(), code, why))
+        found.append(Block(markdown.count("\n", 0, match.start()) + 1, match["language"].strip(), code, why, files))
         end = match.end()
     return found
 
@@ -94,6 +103,7 @@ def type_in(page: str, folder: Path, reader: Path) -> subprocess.CompletedProces
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "LABELDP_LEDGER": str(folder / "reader.ledger"),
+        "LABELDP_DATA": str(data_folder().absolute()),  # its default is a folder of where one stands
         "OMP_NUM_THREADS": "1",
         "MPLBACKEND": "agg",
     }

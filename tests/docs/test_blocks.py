@@ -2,6 +2,7 @@
 
 import pytest
 
+from labeldp.data.download import data_folder
 from tests.docs.blocks import RUN, SHOWN, blocks, commands_outside_blocks, nursery, pages, read, type_in
 
 
@@ -26,6 +27,23 @@ def test_nothing_escapes_being_run(page):
             assert block.language in RUN, f"line {block.line}: such a block is not run anyway"
             assert len(block.not_run.split()) >= 2, f"line {block.line}: <!-- not run: why -->"
     assert not commands_outside_blocks(read(page))
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if any(block.needs for block in blocks(read(page)))])
+def test_what_blocks_need_is_here(page):
+    """Else they were not run, which shows as a skip."""
+    lacking = sorted({file for block in blocks(read(page)) for file in block.lacks()})
+    if lacking:
+        pytest.skip(f"{', '.join(lacking)}: not in {data_folder()} ($LABELDP_DATA)")
+
+
+def test_a_block_that_needs_a_file_runs_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELDP_DATA", str(tmp_path))
+    (block,) = blocks("a\n\n<!-- needs: one.gz two.gz -->\n```bash\nls\n```\n")
+    (tmp_path / "one.gz").touch()
+    assert (block.needs, block.lacks(), block.runs) == (("one.gz", "two.gz"), ["two.gz"], False)
+    (tmp_path / "two.gz").touch()
+    assert block.runs
 
 
 def test_blocks_are_found_and_told_apart():

@@ -36,6 +36,15 @@ def test_every_command_is_documented(command):
         assert f"`{parameter.name}" in section
 
 
+def test_what_a_base_class_has_is_shown_of_each_class():
+    """By the name of the class that is called, also where the base declares it of whoever calls."""
+    page = read("docs/reference/api.md")
+    for kind in ("ModelChosen", "Moments", "NoisyConfusion", "Score"):
+        section = page.split(f"### labeldp.statistics.{kind}\n", 1)[1].split("\n### ", 1)[0]
+        assert f"- `{kind}.load(path: str | os.PathLike[str]) -> {kind}`" in section
+        assert "- `.save(" in section
+
+
 def test_the_walk_finds_every_command_that_the_help_shows(cli):
     """The generator reads signatures; what a user can call is what Typer made of them."""
     _, shown, _ = cli("--help")

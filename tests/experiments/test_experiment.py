@@ -1,6 +1,7 @@
 """A run with canaries can be looked at again: `labeldp audit run/`."""
 
 import json
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -102,3 +103,80 @@ def test_what_train_says_of_its_canaries(tmp_path, cli):
     ):
         code, _, err = trained("refused", *more)
         assert (code, message in err, "--count" in err) == (2, True, False), err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--model", "nope"), "unknown model"),
+        (("--model", "resnet18"), "at least 17"),
+        (("--model", "linear", "--cutout", 4), "for images"),
+        (("--model", "json:loads"), "your model json:loads failed"),
+        (("--holdout", 1.5), "a share of the rows"),
+        (("--select", "best", "--holdout", 0.001), "at least four rows"),
+        (("--patience", 3), "goes with --select best"),
+        (("--folds", 1), "--folds is from 2"),
+        (("--canary-share", 2), "the share of canaries"),
+        (("--stages", 2, "--model", "nope"), "unknown model"),
+        (("--stages", 2, "--model", "mlp", "--cutout", 4), "for images"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_the_charge(tmp_path, cli, options, words):
+    """Exit code 2 says that nothing was charged."""
+    run = tmp_path / "run"
+    code, out, err = cli("experiment", "--dataset", "digits", "--epsilon", 2, *options, "--out", run)
+    assert (code, out) == (2, ""), err
+    assert words in err
+    assert not (run / "labels.ledger").exists()
+    assert not (run / "released.parquet").exists()
+
+
+MOODY = """
+from pathlib import Path
+from torch import nn
+
+
+class Moody(nn.Linear):
+    def __init__(self, shape, num_classes):
+        super().__init__(shape[0], num_classes)
+
+    def forward(self, x):
+        if len(x) > 100 and (Path(__file__).parent / "bad day").exists():
+            raise OSError("not today")
+        return super().forward(x)
+"""
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_what_fails_after_the_charge_says_that_it_is_paid_for(tmp_path, cli, monkeypatch, stages):
+    """A model that a rehearsal of a few rows cannot see through; the same command then finishes, under the one charge of each part."""
+    (tmp_path / "moody.py").write_text(MOODY)
+    (tmp_path / "bad day").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "moody", raising=False)
+    run = tmp_path / "run"
+    options = (
+        "--epsilon",
+        2,
+        "--model",
+        "moody:Moody",
+        "--epochs",
+        1,
+        "--batch-size",
+        256,
+        "--stages",
+        stages,
+        "--out",
+        run,
+    )
+    command = ("experiment", "--dataset", "digits", *options)
+    code, out, err = cli(*command)
+    assert (code, out) == (4, ""), err
+    assert "moody:Moody failed" in err
+    assert "The release is charged (entry" in err
+    code, _, err = cli(*command)  # this one has charged nothing
+    assert (code, "is charged" in err) == (2, False), err
+    (tmp_path / "bad day").unlink()
+    code, _, err = cli(*command)
+    assert code == 0, err
+    assert len(Ledger(run / "labels.ledger").book().releases) == stages

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from labeldp.errors import InputError
-from labeldp.features.contrastive import contrastive_loss, learn_contrastive, random_views
+from labeldp.features.contrastive import contrastive_loss, learn_contrastive
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +39,6 @@ def test_the_loss_is_the_equation() -> None:
             apart = [math.exp(similar(own, unit[v][i])) for v in range(3) for i in range(4) if i != image]
             total += -sum(together) / 2 + math.log(sum(apart))
     assert float(contrastive_loss(z)) == pytest.approx(total / 12, rel=1e-5)
-
-
-def test_views_are_smaller_and_differ() -> None:
-    x = torch.rand(5, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    views = random_views(x, 4, torch.Generator().manual_seed(1))
-    assert views.shape == (20, 3, 24, 24)
-    assert not torch.allclose(views[:5], views[5:10])
-    torch.testing.assert_close(views, random_views(x, 4, torch.Generator().manual_seed(1)))
 
 
 def test_the_loss_falls_and_a_row_depends_on_its_image_only(images: npt.NDArray[np.uint8]) -> None:

@@ -17,6 +17,7 @@ from labeldp.release.joint import join_releases
 from labeldp.release.release import Release
 from labeldp.report.page import Report
 from labeldp.report.view import View
+from labeldp.statistics.histogram_file import HistogramPlan
 from labeldp.statistics.reading import load_statistic
 from labeldp.statistics.score_file import Score, ScorePlan
 from labeldp.statistics.statistic import StatisticFile
@@ -119,7 +120,7 @@ def stated(file: str) -> Reader:
 def _check_noise(file: StatisticFile) -> None:
     """A certificate smaller than the noise's variance allows would come from another number than the intervals do."""
     paid, plan = file.statistic.guarantee(), file.statistic
-    if isinstance(plan, ScorePlan) and not paid.delta:
+    if isinstance(plan, (ScorePlan, HistogramPlan)) and not paid.delta:
         v = plan.noise.variance  # 2q/(1 − q)², of which q is one root
         stay = 1 + (1 - math.sqrt(1 + 2 * v)) / v
         assert paid.epsilon >= plan.moved * -math.log(stay) * (1 - 1e-6)
@@ -132,7 +133,7 @@ def _check_noise(file: StatisticFile) -> None:
 
 
 def fitted(file: str) -> Reader:
-    """A model of moments, and what its run says of them."""
+    """A model of moments, or of a histogram, and what its run says of them."""
 
     def read() -> Claims:
         shutil.rmtree("fit", ignore_errors=True)
@@ -397,6 +398,17 @@ KINDS = (
         },
         _STATED,
     ),
+    Kind(
+        "histogram",
+        _sealed("histogram.parquet"),
+        {
+            "inspect": stated("histogram.parquet"),
+            "shown": shown("histogram.parquet"),
+            "ledger verify": verified("histogram.parquet", "stated.ledger"),
+            "train": fitted("histogram.parquet"),
+        },
+        _STATED,
+    ),
     Kind("public prior", _parquet("scores.parquet"), {"release": released_with("scores.parquet")}),
     Kind("scores", _parquet("scores.parquet"), {"audit": audited(*AUDIT)}),
     Kind(
@@ -417,6 +429,7 @@ KINDS = (
         },
     ),
     Kind("run of moments", _folder("summed"), {"report": reported("summed"), "predict": predicted("summed")}),
+    Kind("run of a histogram", _folder("counted"), {"report": reported("counted"), "predict": predicted("counted")}),
     Kind("run with curves", _folder("ranked"), {"report": reported("ranked", html=True)}),
     Kind("run with canaries", _folder("own"), {"report": reported("own"), "audit": audited("own", account=True)}),
     Kind("insecure run", _folder("seeded"), {"report": reported("seeded"), "predict": predicted("seeded")}),

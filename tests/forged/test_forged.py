@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("forged")
 # A field that is added is walked of itself; fewer than there were would be a walk that missed some.
 FIELDS = {
     "score": 111, "score, insecure": 100, "choice": 70, "moments": 123, "run of moments": 84,
+    "histogram": 136, "run of a histogram": 80,
     "release": 51, "release, with a prior": 68, "release, insecure": 44, "public prior": 23, "scores": 23,
     "scores of another model": 23, "canaries": 10, "kept audit": 140, "run": 202,
     "run with curves": 250, "run with canaries": 287, "insecure run": 182,

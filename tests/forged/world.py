@@ -61,6 +61,8 @@ score scores.parquet --labels s.csv {STATED} --epsilon 1 --out score.parquet --r
 score scores.parquet other.parquet --labels s.csv {STATED} --epsilon 1 --choose brier --out choice.parquet --again charge --budget 9 --raise-budget
 moments x.csv --labels s.csv {STATED} --epsilon 1 --out moments.parquet --again charge --budget-gaussian 2 --budget-delta 1e-5 --raise-budget
 train --moments moments.parquet {FEATURES} --out summed
+moments x.csv --labels s.csv {STATED} --epsilon 1 --pure --out histogram.parquet --again charge
+train --moments histogram.parquet {FEATURES} --out counted
 predict ranked {FEATURES} --out ranked.parquet
 score ranked.parquet --labels both.csv --label y --classes 2 --id id --ledger both.ledger --epsilon 1 --delta 1e-5 --insecure-seed 1 --out weak_score.parquet
 """  # noqa: E501

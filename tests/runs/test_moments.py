@@ -1,4 +1,4 @@
-"""A linear model from moments, in a run directory."""
+"""A model from moments, or from a histogram of labels, in a run directory."""
 
 import json
 from dataclasses import replace
@@ -11,7 +11,8 @@ from labeldp.errors import InputError
 from labeldp.files.run import RunFolder
 from labeldp.release.sealed import shapes, write_sealed
 from labeldp.runs.moments import train_moments
-from labeldp.statistics import Moments, moments
+from labeldp.statistics import histogram, moments
+from labeldp.statistics.reading import load_fittable
 
 ROWS = 300
 DRAW = np.random.default_rng(0)
@@ -20,9 +21,14 @@ X = (DRAW.normal(size=(ROWS, 3)) + 2 * Y[:, None]).astype(np.float32)
 FEATURES = Features(X, np.arange(ROWS), named=True)
 
 
+@pytest.fixture(scope="module", params=[moments, histogram], ids=["moments", "histogram"])
+def call(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return moments(
+def made(call, tmp_path_factory):
+    return call(
         X, Y, num_classes=2, epsilon=4.0, ids=np.arange(ROWS), data_set="d", ledger=tmp_path_factory.mktemp("m") / "l"
     )
 
@@ -35,16 +41,16 @@ def test_fitted_once_and_found_again(made, tmp_path):
     assert again["seconds"] == first["seconds"]
 
 
-def test_other_moments_or_features_are_another_run(made, tmp_path):
+def test_other_moments_or_features_are_another_run(call, made, tmp_path):
     train_moments(made, FEATURES, tmp_path / "run")
-    other = moments(X, Y, num_classes=2, epsilon=4.0, ids=np.arange(ROWS), data_set="d", ledger=tmp_path / "l")
+    other = call(X, Y, num_classes=2, epsilon=4.0, ids=np.arange(ROWS), data_set="d", ledger=tmp_path / "l")
     with pytest.raises(InputError):
         train_moments(other, FEATURES, tmp_path / "run")
     with pytest.raises(InputError):
         train_moments(made, replace(FEATURES, values=X + 1), tmp_path / "run")
 
 
-@pytest.mark.parametrize("change", [{"epsilon": 0.1}, {"reason": "none"}, {"delta": 0.0}])
+@pytest.mark.parametrize("change", [{"epsilon": 0.1}, {"reason": "none"}, {"delta": 1e-9}])
 def test_a_summary_that_promises_more_is_refused(made, tmp_path, change):
     run = RunFolder(tmp_path / "run")
     train_moments(made, FEATURES, run.path)
@@ -57,9 +63,15 @@ def test_a_summary_that_promises_more_is_refused(made, tmp_path, change):
         train_moments(made, FEATURES, run.path)
 
 
+def test_other_features_begin_no_run(made, tmp_path):
+    with pytest.raises(InputError, match="not the features"):
+        train_moments(made, replace(FEATURES, values=X[:, ::-1]), tmp_path / "run")
+    train_moments(made, FEATURES, tmp_path / "run")
+
+
 def test_rows_that_do_not_fit_leave_no_summary(made, tmp_path):
     few = Features(X[:-1], np.arange(ROWS - 1), named=True)
-    with pytest.raises(InputError, match="summed over 300 rows"):
+    with pytest.raises(InputError, match=r"(summed|counted) over 300 rows"):
         train_moments(made, few, tmp_path / "run")
     assert not RunFolder(tmp_path / "run").summary.exists()
 
@@ -68,7 +80,7 @@ def test_a_run_of_insecure_moments_says_so(made, tmp_path):
     header = {**made.header, "insecure": "the noise comes from a known seed", "arrays": shapes(made._arrays)}
     with (tmp_path / "m.parquet").open("wb") as file:
         write_sealed(file, header, made._arrays)
-    summary = train_moments(Moments.load(tmp_path / "m.parquet"), FEATURES, tmp_path / "run")
+    summary = train_moments(load_fittable(tmp_path / "m.parquet"), FEATURES, tmp_path / "run")
     assert summary["certificate"]["epsilon"] is None
     assert summary["insecure"]
     assert RunFolder(tmp_path / "run").promise()["certificate"]["epsilon"] is None

@@ -5,12 +5,12 @@ import pytest
 
 from labeldp import PrivateLabels
 from labeldp.errors import InputError, RepeatedReleaseWarning
-from labeldp.statistics import moments, score
+from labeldp.statistics import histogram, moments, score
 
 X, Y = np.random.default_rng(0).random((80, 1)), np.arange(80) % 2
 
 
-@pytest.mark.parametrize("call", [score, moments])
+@pytest.mark.parametrize("call", [score, moments, histogram])
 class TestBoth:
     def test_labels_may_be_wrapped_or_named(self, call, tmp_path):
         common = {"num_classes": 2, "epsilon": 1.0, "data_set": "d", "ids": np.arange(80)}

@@ -15,6 +15,7 @@ from labeldp.statistics.clusters import (
     moved_by_a_label,
     noisy_histogram,
     number_of_clusters,
+    public_clusters,
 )
 from labeldp.statistics.noise import GeometricNoise
 
@@ -80,6 +81,16 @@ def test_clusters_by_rule():
     assert number_of_clusters(10, 2, 0.01) == 2
 
 
+def test_public_clusters_follow_from_public_facts():
+    x, _ = blobs(300)
+    first, second = public_clusters(x, 3, 1.0), public_clusters(x, 3, 1.0)
+    np.testing.assert_array_equal(first[1].centres, second[1].centres)
+    assert first[1].count == number_of_clusters(300, 3, 1.0)
+    assert first[1].centres.shape[1] == first[0].dimensions
+    with pytest.raises(InputError, match="epsilon"):
+        public_clusters(x, 3, 0.0)
+
+
 def test_what_is_refused():
     x, y = blobs(50)
     clusters = Clusters.of(x, 4)
@@ -89,10 +100,19 @@ def test_what_is_refused():
         (where + 4, weights),
         (where[:5], weights[:5]),
         (where, weights * 1.0),
+        (where * 1.0, weights),
     ):
         with pytest.raises(InputError):
             exact_histogram(bad_where, bad_weights, PrivateLabels(y, 3), 4, clusters.parts)
-    for bad in ({"width": 0.0}, {"parts": 0}, {"centres": np.array([[np.nan]], dtype=np.float32)}):
+    for bad in (
+        {"width": 0.0},
+        {"width": np.nan},
+        {"parts": 0},
+        {"parts": True},
+        {"parts": 4.0},
+        {"centres": np.array([[np.nan]], dtype=np.float32)},
+        {"centres": np.array([[1e30]], dtype=np.float32)},
+    ):
         with pytest.raises(InputError):
             Clusters(**({"centres": clusters.centres, "width": 1.0, "parts": 4} | bad))
     with pytest.raises(InputError):

@@ -23,13 +23,13 @@ from labeldp.entropy import SecureEntropy
 from labeldp.errors import InputError, LabelDPError
 from labeldp.files.predictions import write_predictions
 from labeldp.release.sealed import read_sealed
-from labeldp.statistics import moments, score
+from labeldp.statistics import histogram, moments, score
 from labeldp.statistics.choose import ModelChoice
 from labeldp.statistics.moment_noise import MomentNoise
 from labeldp.statistics.noise import GaussianCountNoise, GeometricNoise
 
 ROWS = 240
-NOISY = {"score": {"count"}, "choice": {"chosen"}, "moments": {"moments"}}
+NOISY = {"score": {"count"}, "choice": {"chosen"}, "moments": {"moments"}, "histogram": {"count"}}
 OF_NOISE = ("checksum", "chosen", "metrics", "class_shares")
 _HASHED = re.compile(r"[0-9a-f]{16,}")  # the ledger's chain, into which checksums of what was published go
 
@@ -130,13 +130,15 @@ def life(world, codes):
         world.run(f"score a.parquet b.parquet {own} --epsilon 1 --choose log_loss --out 5.out.parquet {raised}"),
         world.run(f"moments x.parquet {own} --epsilon 1 --out 6.out.parquet --again charge --json"),
         world.run(f"score b.parquet {own} --epsilon 20 --out 7.out.parquet --again charge"),
+        world.run(f"moments x.parquet {own} --epsilon 1 --pure --out 9.out.parquet {raised}"),
         world.run("inspect 1.out.parquet --json"),
         world.run("inspect 6.out.parquet --json"),
+        world.run("inspect 9.out.parquet --json"),
         world.run("ledger show --ledger l.ledger"),
         world.run("ledger get 3 --ledger l.ledger --out 8.out.parquet"),
         world.run(f"release y.csv --label y --id uid --classes {names} --ledger l.ledger --epsilon 1 --out r.parquet"),
     ]
-    assert codes == [0, 0, 3, 0, 0, 0, 0, 3, 0, 0, 0, 0, 3], world.told
+    assert codes == [0, 0, 3, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 3], world.told
     return world.left()
 
 
@@ -165,7 +167,7 @@ def test_nothing_but_the_noisy_numbers_depends_on_labels(worlds, classes):
                 assert one[name] == other[name], name
         else:
             assert one == other
-    assert len(first[1]) == 7
+    assert len(first[1]) == 8
 
 
 def faulty(world, fault):
@@ -173,7 +175,8 @@ def faulty(world, fault):
     codes = [fault] * ROWS
     names = "no,maybe,absolutely" if world.classes == 3 else "no,maybe"
     own = f"--labels y.csv --label y --id uid --classes {names} --ledger l.ledger --epsilon 1 --out o.parquet"
-    commands = [f"score a.parquet {own}", f"score a.parquet b.parquet {own} --choose brier", f"moments x.parquet {own}"]
+    commands = [f"score a.parquet {own}", f"score a.parquet b.parquet {own} --choose brier"]
+    commands += [f"moments x.parquet {own}", f"moments x.parquet {own} --pure"]
     for wrong in ("", "SECRETVALUE"):
         codes[7] = wrong
         world.labels(codes)
@@ -199,7 +202,7 @@ def test_errors_name_rows_and_never_labels(worlds):
         assert "row 7 " in err or "row 240 " in err
 
 
-@pytest.mark.parametrize("call", [score, moments])
+@pytest.mark.parametrize("call", [score, moments, histogram])
 def test_nothing_in_an_exceptions_chain_quotes_a_label(tmp_path, call):
     x = np.full((4, 2), 0.5)
     for labels in (["no", "SECRET", "no", "yes"], [0, 1, None, 1], [0, 1, np.nan, 1], [0, 87654321, 0, 1]):
@@ -229,6 +232,7 @@ def test_libraries_are_not_heard(tmp_path, monkeypatch, recwarn):
     score(x, y, data_set="d", ledger=tmp_path / "a", **common)
     score(x, y, data_set="d", ledger=tmp_path / "b", delta=1e-5, **common)
     moments(x, y, data_set="d", ledger=tmp_path / "c", **common)
+    histogram(x, y, data_set="d", ledger=tmp_path / "h", **common)
     assert not recwarn.list
 
 
@@ -254,6 +258,7 @@ def test_how_much_is_drawn_depends_on_noise_alone(tmp_path, delta):
         common = {"num_classes": 2, "ids": np.arange(200), "data_set": "d", "entropy": entropy}
         score(x, y, ledger=tmp_path / f"s{number}", epsilon=0.1, delta=delta, **common)
         moments(x, y, ledger=tmp_path / f"m{number}", epsilon=0.1, **common)
+        histogram(x, y, ledger=tmp_path / f"h{number}", epsilon=0.1, **common)
         drawn.append(entropy.drawn)
     assert drawn[0] == drawn[1] == drawn[2]
 
@@ -261,7 +266,7 @@ def test_how_much_is_drawn_depends_on_noise_alone(tmp_path, delta):
 def test_seeded_noise_protects_nobody_for_good(tmp_path):
     x, y, ids = np.random.default_rng(0).random((60, 1)), np.arange(60) % 2, np.arange(60)
     common = {"num_classes": 2, "ids": ids, "epsilon": 1.0, "data_set": "d"}
-    for call, more in ((score, {}), (score, {"delta": 1e-5}), (moments, {})):
+    for call, more in ((score, {}), (score, {"delta": 1e-5}), (moments, {}), (histogram, {})):
         ledger = Ledger(tmp_path / f"{call.__name__}{len(more)}")
         made = call(x, y, ledger=ledger, entropy=SeededEntropy(1), **common, **more)
         assert made.insecure == made.header["insecure"] == "the noise comes from a known seed"
@@ -281,8 +286,9 @@ def test_protected_rows_are_not_counted_with_seeded_noise(tmp_path):
     score(x, y, **common)
     with pytest.raises(labeldp.RefusedError):
         score(x, y, entropy=SeededEntropy(1), again="charge", **common)
-    with pytest.raises(LabelDPError):
-        moments(x, y, entropy=SeededEntropy(1), again="charge", **common)
+    for call in (moments, histogram):
+        with pytest.raises(LabelDPError):
+            call(x, y, entropy=SeededEntropy(1), again="charge", **common)
     assert len(Ledger(tmp_path / "l").book().releases) == 1
 
 

@@ -61,6 +61,16 @@ def test_other_features_are_another_request(tmp_path):
         moments(X[:, :2], Y, **common)
 
 
+def test_the_same_rows_in_another_order_are_the_same_request(tmp_path, recwarn):
+    turn = np.random.default_rng(2).permutation(ROWS)
+    common = {"num_classes": 2, "epsilon": 8.0, "data_set": "d", "ledger": Ledger(tmp_path / "l")}
+    first = moments(X[turn], Y[turn], ids=IDS[turn], **common)
+    assert moments(X, Y, ids=IDS, **common).checksum == first.checksum
+    assert np.mean(first.fit(X).probabilities(X).argmax(axis=1) == Y) > 0.9  # and each label is beside its own row
+    with pytest.raises(AlreadyReleasedError, match="differs in the features"):
+        moments(X[turn], Y, ids=IDS, **common)
+
+
 def test_a_row_that_is_too_long_is_never_summed(made):
     """The proof needs the length of rows, and it is checked where they are summed."""
     order = moments_order(
@@ -123,6 +133,52 @@ def test_features_of_other_rows_are_refused(made):
         made.fit(X[:-1])
     with pytest.raises(InputError, match="columns"):
         made.fit(X[:, :2])
+
+
+def without(made, path, name):
+    """As files were before they had this array."""
+    arrays = {key: one for key, one in made._arrays.items() if key != name}
+    with path.open("wb") as file:
+        write_sealed(file, {**made.header, "arrays": shapes(arrays)}, arrays)
+    return Moments.load(path)
+
+
+def test_features_that_only_look_alike_are_refused(made):
+    """As many rows and columns: those of another table, with columns swapped, or with one person in another's place."""
+    other = np.random.default_rng(1).normal(size=X.shape) + 2 * Y[:, None]
+    for x in (other, X[:, [1, 0, 2]], np.concatenate((X[1:], X[5:6])), X + 0.1):
+        with pytest.raises(InputError, match="not the features that the moments were summed over"):
+            made.fit(x)
+
+
+def test_features_in_another_order_or_precision_are_the_same(made):
+    first = made.fit(X).probabilities(X)
+    np.testing.assert_allclose(made.fit(X[::-1]).probabilities(X), first, atol=1e-6)
+    np.testing.assert_allclose(made.fit(X.astype(np.float32)).probabilities(X), first, atol=1e-3)
+
+
+def test_a_file_of_before_is_read_and_fitted_as_it_was(made, tmp_path):
+    old = without(made, tmp_path / "old", "feature_sums")
+    assert old.certificate() == made.certificate()
+    np.testing.assert_array_equal(old.fit(X).model.weights, made.fit(X).model.weights)
+    old.fit(X[:, [1, 0, 2]])  # it cannot tell
+
+
+def test_the_check_is_of_features_alone_and_promises_nothing(made, tmp_path):
+    """Whatever a forger writes there, the certificate is the noise's, and right features are refused or fitted as before."""
+    np.testing.assert_array_equal(
+        made._arrays["feature_sums"], made.statistic.preprocessing.apply(X).sum(axis=0, dtype=np.int64)
+    )
+    for value in (0, 2**63 - 1, -(2**63)):
+        forgery = {"feature_sums": np.full_like(made._arrays["feature_sums"], value)}
+        absurd = Moments.load(forged(made, tmp_path / "s", forgery))
+        assert absurd.certificate() == made.certificate()
+        with pytest.raises(InputError, match="not the features"):
+            absurd.fit(X)
+    sums = made._arrays["feature_sums"]
+    for damaged in (sums[:-1], sums[:, None], sums.astype(float)):
+        with pytest.raises(FileFormatError, match="sums of all features"):
+            Moments.load(forged(made, tmp_path / "s", {"feature_sums": damaged}))
 
 
 def test_a_damaged_model_is_refused(made):

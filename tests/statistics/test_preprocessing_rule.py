@@ -9,9 +9,11 @@ from labeldp.errors import InputError
 from labeldp.statistics.preprocessing_rule import (
     choose,
     choose_preprocessing,
+    known_by_histogram,
     known_by_moments,
     known_by_rows,
     moments_beat_rows,
+    pure_beats_rows,
 )
 from labeldp.statistics.whitening import Axes
 
@@ -54,3 +56,20 @@ def test_where_moments_beat_rows():
     for bad in ((0, 1, 2, 1.0), (1, 0, 2, 1.0), (1, 1, 1, 1.0), (1, 1, 2, 0.0)):
         with pytest.raises(InputError):
             moments_beat_rows(*bad)
+
+
+def test_where_a_pure_histogram_beats_rows():
+    """By hand, one axis and two classes: 32,000 rows at ε = 0.05 are 56 clusters; c = 1 − 56^(−2), N = 32,000/4/56, s = √2/0.05."""
+    held, n = 1 - 56**-2, 32_000 / 4 / 56
+    error = 1 / n + (math.sqrt(2) / 0.05 / n) ** 2
+    assert known_by_histogram(32_000, 1, 2, 0.05) == pytest.approx(held * 2 * held / (2 * held + error))
+    # Two axes, ⅔ and ⅓ of the variance, both wet: √(⅔·⅓)/θ = 56, and 1 − 2θ is held.
+    held = 1 - 2 * math.sqrt(2) / 3 / 56
+    assert known_by_histogram(32_000, 2, 2, 0.05) == pytest.approx(held * 2 * held / (2 * held + error))
+    for columns in (2, 10, 100):
+        beaten = [pure_beats_rows(32_000, columns, 2, epsilon) for epsilon in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)]
+        assert beaten == sorted(beaten, reverse=True)  # at a small ε, and no longer above some other
+        assert (beaten[0], beaten[-1]) == (True, False)
+    for bad in ((0, 1, 2, 1.0), (1, 0, 2, 1.0), (1, 1, 1, 1.0), (1, 1, 2, 0.0)):
+        with pytest.raises(InputError):
+            pure_beats_rows(*bad)

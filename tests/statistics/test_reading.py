@@ -6,18 +6,24 @@ import pytest
 from labeldp import RandomizedResponse
 from labeldp.errors import FileFormatError
 from labeldp.release.sealed import write_sealed
-from labeldp.statistics import Moments, Score, moments, score
-from labeldp.statistics.reading import load_statistic
+from labeldp.statistics import LabelHistogram, Moments, Score, histogram, moments, score
+from labeldp.statistics.reading import is_fittable, load_fittable, load_statistic
 
 X, Y = np.random.default_rng(0).random((80, 1)), np.arange(80) % 2
 COMMON = {"num_classes": 2, "epsilon": 1.0, "data_set": "d", "ids": np.arange(80)}
 
 
 def test_by_what_it_says(tmp_path):
-    for call, kind in ((score, Score), (moments, Moments)):
+    for call, kind in ((score, Score), (moments, Moments), (histogram, LabelHistogram)):
         made = call(X, Y, ledger=tmp_path / call.__name__, **COMMON)
         made.save(tmp_path / "s")
         assert type(load_statistic(tmp_path / "s")) is kind
+        assert is_fittable(tmp_path / "s") == (kind is not Score)
+        if kind is Score:
+            with pytest.raises(FileFormatError, match="holds score, not moments"):
+                load_fittable(tmp_path / "s")
+        else:
+            assert type(load_fittable(tmp_path / "s")) is kind
         with (tmp_path / "s").open("wb") as file:
             write_sealed(file, {**made.header, "statistic": {"name": "tomorrow"}}, made._arrays)
         with pytest.raises(FileFormatError, match="no statistic that this labeldp knows"):

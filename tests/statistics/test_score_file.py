@@ -136,6 +136,8 @@ def test_the_certificate_in_the_file_is_not_believed(made, tmp_path):
 
 
 def test_another_statistic_is_none(made, tmp_path):
-    with pytest.raises(FileFormatError, match="holds moments, not a score"):
+    with pytest.raises(
+        FileFormatError, match="is a file of moments, which `labeldp train --moments` reads; it is no score"
+    ):
         Score.load(forged(made, tmp_path / "s", name="moments"))
     assert read_sealed(tmp_path / "s").checksum != made.checksum

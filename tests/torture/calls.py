@@ -28,6 +28,7 @@ from labeldp.audit.canaries import Canaries
 from labeldp.errors import LabelDPError
 from labeldp.release import Release
 from labeldp.release.sealed import statistic_name
+from labeldp.statistics.histogram_file import SharesFromHistogram
 from labeldp.statistics.moments_file import LinearFromMoments
 from labeldp.statistics.reading import load_statistic
 from tests.torture.commands import COMMANDS, Command, prepare
@@ -152,7 +153,8 @@ def is_whole(path: Path, entries: Sequence[Entry], suffix: str | None = None) ->
         elif suffix == ".html" and not path.read_text().rstrip().endswith("</html>"):
             yield f"{path.name} ends early"
         elif suffix == ".fitted":
-            LinearFromMoments.from_bytes(path.read_bytes())
+            kind = json.loads((path.parent / "config.json").read_text())["model"]
+            {"moments": LinearFromMoments, "histogram": SharesFromHistogram}[kind].from_bytes(path.read_bytes())
         elif suffix == ".safetensors":
             with safe_open(path, "np") as file:
                 [file.get_tensor(name) for name in file.keys()]  # noqa: SIM118

@@ -81,6 +81,7 @@ COMMANDS = (
     _statistic("score, two models", "score", "shared/scores.parquet", "shared/flat.parquet", "--epsilon", "1", "--delta", "1e-5"),
     _statistic("score --choose", "score", "shared/scores.parquet", "shared/flat.parquet", "--epsilon", "1", "--choose", "brier"),
     _statistic("moments", "moments", "shared/features.parquet", "--epsilon", "1"),
+    _statistic("moments --pure", "moments", "shared/features.parquet", "--epsilon", "1", "--pure"),
     Command("ledger get", ("ledger", "get", "3", "--out", "shared/out.parquet", *KNOWN), ("shared/out.parquet",)),
     Command(
         "canaries plant",
@@ -106,6 +107,11 @@ COMMANDS = (
     Command(
         "train --moments",
         ("train", "--moments", "shared/moments.parquet", *FEATURES, "--out", "shared/out"),
+        tuple(f"shared/out/{name}" for name in ("config.json", "summary.json", "trained.parquet")),
+    ),
+    Command(
+        "train --moments, of a histogram",
+        ("train", "--moments", "shared/histogram.parquet", *FEATURES, "--out", "shared/out"),
         tuple(f"shared/out/{name}" for name in ("config.json", "summary.json", "trained.parquet")),
     ),
     Command("predict", ("predict", "shared/run", *FEATURES, "--out", "shared/out.parquet"), ("shared/out.parquet",)),
@@ -156,6 +162,10 @@ _BEFORE = (
     (
         "moments", "shared/features.parquet", "--labels", *LABELS, *BY_ID, "--epsilon", "1", "--out", "shared/moments.parquet",
         "--ledger", "owner/moments.ledger",
+    ),
+    (
+        "moments", "shared/features.parquet", "--labels", *LABELS, *BY_ID, "--epsilon", "1", "--pure", "--out", "shared/histogram.parquet",
+        "--ledger", "owner/histogram.ledger",
     ),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Race two commands on one ledger: whoever comes first, the budget holds."""
+"""Race commands on one ledger: whoever comes first, the budget holds."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ from tests.torture.scene import (
     spends_within_caps,
     start,
     stays_private,
+    stored_features,
     stored_labels,
+    stored_predictions,
     verifies,
 )
 
 
 @dataclass(frozen=True)
 class Race:
-    """Two commands at the same moment, and how they must end."""
+    """Commands at the same moment, and how they must end: with which codes, sorted, whichever comes first."""
 
     labels: tuple[Path, ...]
-    outs: tuple[Path, Path]
-    commands: tuple[list[str], list[str]]
-    codes: tuple[int, int]
+    outs: tuple[Path, ...]
+    commands: tuple[list[str], ...]
+    codes: tuple[int, ...]
     charges: int
     same_release: bool = False
 
@@ -126,18 +128,77 @@ def hopeless_rival(scene: Scene, folder: Path, rng: random.Random) -> Race:
     return Race((labels,), outs, commands, (0, 3), charges=1)
 
 
-RACES: dict[str, Callable[[Scene, Path, random.Random], Race]] = {
+# ---------------------------------------------------------------- one noisy statistic
+
+
+def three_outs(scene: Scene) -> tuple[Path, ...]:
+    return tuple(scene.shared / f"{name}.parquet" for name in ("first", "second", "third"))
+
+
+def same_score(scene: Scene, folder: Path, rng: random.Random) -> Race:
+    """A score that three ask for at once is drawn once."""
+    labels, outs = scene.add_labels(stored_labels(folder, RACE_ROWS), "labels.parquet"), three_outs(scene)
+    options = ("--epsilon", rng.choice(("0.3", "1")), *rng.choice(((), ("--confusion",), ("--delta", "1e-5"))))
+    predictions = stored_predictions(folder, RACE_ROWS)
+    commands = tuple(scene.score(labels, predictions, out, options) for out in outs)
+    return Race((labels,), outs, commands, (0, 0, 0), charges=1, same_release=True)
+
+
+def same_moments(scene: Scene, folder: Path, rng: random.Random) -> Race:
+    labels, outs = scene.add_labels(stored_labels(folder, RACE_ROWS), "labels.parquet"), three_outs(scene)
+    features, options = stored_features(folder, RACE_ROWS), ("--epsilon", rng.choice(("0.3", "1")))
+    commands = tuple(scene.moments(labels, features, out, options) for out in outs)
+    return Race((labels,), outs, commands, (0, 0, 0), charges=1, same_release=True)
+
+
+def statistics_of_one_budget(scene: Scene, folder: Path, rng: random.Random) -> Race:
+    """Of three different statistics, and a release of rows among them, the budget admits any two."""
+    labels, outs = scene.add_labels(stored_labels(folder, RACE_ROWS), "labels.parquet"), three_outs(scene)
+    predictions, common = stored_predictions(folder, RACE_ROWS), ("--again", "charge", "--budget", "1")
+    asked = [
+        scene.score(labels, predictions, outs[0], (*common, "--epsilon", "0.4")),
+        scene.score(labels, predictions, outs[1], (*common, "--epsilon", "0.45", "--confusion")),
+        rng.choice(
+            (
+                scene.score(labels, predictions, outs[2], (*common, "--epsilon", "0.5")),
+                scene.release(labels, outs[2], (*BY_ID, *common, "--epsilon", "0.5")),
+            )
+        ),
+    ]
+    return Race((labels,), outs, tuple(asked), (0, 0, 3), charges=2)
+
+
+def moments_of_one_budget(scene: Scene, folder: Path, rng: random.Random) -> Race:
+    labels, outs = scene.add_labels(stored_labels(folder, RACE_ROWS), "labels.parquet"), three_outs(scene)
+    common = ("--again", "charge", "--budget-gaussian", "3", "--budget-delta", "1e-5", "--delta", "1e-5")
+    features = stored_features(folder, RACE_ROWS)
+    commands = tuple(
+        scene.moments(labels, features, out, (*common, "--epsilon", epsilon))
+        for out, epsilon in zip(outs, rng.sample(("2.5", "2.7", "2.9"), 3), strict=True)
+    )
+    return Race((labels,), outs, commands, (0, 3, 3), charges=1)
+
+
+Kinds = dict[str, Callable[[Scene, Path, random.Random], Race]]
+STATISTICS: Kinds = {
+    "same score": same_score,
+    "same moments": same_moments,
+    "statistics of one budget": statistics_of_one_budget,
+    "moments of one budget": moments_of_one_budget,
+}
+RACES: Kinds = {
     "same command": same_command,
     "one budget": one_budget,
     "two data sets": two_data_sets,
     "two names": two_names,
     "hopeless rival": hopeless_rival,
+    **STATISTICS,
 }
 
 
 def judge(scene: Scene, race: Race, ended: Sequence[Ended]) -> Iterator[str]:
     if tuple(sorted(e.code for e in ended)) != race.codes:
-        yield f"the two ended with {ended[0]} and {ended[1]}"
+        yield f"they ended with {', '.join(map(str, ended))}"
     entries = read_entries(scene.ledger)
     if len(charges(entries)) != race.charges:
         yield f"{len(charges(entries))} charges instead of {race.charges}"
@@ -156,21 +217,24 @@ def judge(scene: Scene, race: Race, ended: Sequence[Ended]) -> Iterator[str]:
 
 
 def winner(ended: Sequence[Ended]) -> str:
-    """Which of the two was charged: shows that neither always comes first."""
-    charged = [bool(e.facts.get("charged")) for e in ended]
-    return {(True, False): "first", (False, True): "second", (True, True): "both"}.get(tuple(charged), "neither")
+    """Which of them were charged: shows that none always comes first."""
+    charged = tuple(bool(e.facts.get("charged")) for e in ended)
+    if len(charged) == 2 and charged[0] == charged[1]:
+        return "both" if charged[0] else "neither"
+    named = zip(("first", "second", "third"), charged, strict=False)
+    return " and ".join(name for name, paid in named if paid) or "none"
 
 
-def races(count: int, folder: Path, seed: int) -> dict[str, Any]:
-    """Start `count` pairs of commands, each pair on one fresh ledger."""
+def races(count: int, folder: Path, seed: int, kinds_of: Kinds = RACES) -> dict[str, Any]:
+    """Start `count` sets of commands, each set on one fresh ledger; every kind once before any is drawn again."""
     rng = random.Random(seed)
     kinds: Counter[str] = Counter()
-    winners: dict[str, Counter[str]] = {kind: Counter() for kind in RACES}
+    winners: dict[str, Counter[str]] = {kind: Counter() for kind in kinds_of}
     failures: list[str] = []
     for number in range(1, count + 1):
-        kind = rng.choice(list(RACES))
+        kind = list(kinds_of)[number - 1] if number <= len(kinds_of) else rng.choice(list(kinds_of))
         scene = Scene(folder / f"race-{number}")
-        race = RACES[kind](scene, folder, rng)
+        race = kinds_of[kind](scene, folder, rng)
         ended = [finish(process) for process in [start(command) for command in race.commands]]
         complaints = list(judge(scene, race, ended))
         kinds[kind] += 1

@@ -73,6 +73,20 @@ class Scene:
             "--out", str(out), "--ledger", str(self.ledger), "--json", *options,
         ]  # fmt: skip
 
+    def moments(self, labels: Path, features: Path, out: Path, options: Sequence[str]) -> list[str]:
+        return [
+            "moments", str(features), "--labels", str(labels), "--label", "label", "--classes", str(NUM_CLASSES),
+            "--out", str(out), "--ledger", str(self.ledger), "--json", *options,
+        ]  # fmt: skip
+
+
+def stored_features(folder: Path, rows: int) -> Path:
+    """Of the same rows in the same order."""
+    path = folder / f"features-{rows}.npy"
+    if not path.exists():
+        np.save(path, np.random.default_rng(rows).normal(size=(rows, 4)).astype(np.float32))
+    return path
+
 
 def stored_predictions(folder: Path, rows: int) -> Path:
     """A model that knows nothing, of the same rows in the same order."""

@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 
 from labeldp.training import augment as ops
-from labeldp.training.augment import cutout
+from labeldp.training.augment import cutout, mixed_pairs
 
 
 @pytest.fixture
@@ -93,3 +93,19 @@ def test_cutout_blanks_a_square():
     for image in blank[:20]:
         rows, columns = image.any(dim=1).nonzero()[:, 0], image.any(dim=0).nonzero()[:, 0]
         assert image.sum() == len(rows) * len(columns)
+
+
+def test_pairs_are_mixed_by_one_share_and_not_at_all_without():
+    rows = torch.arange(12.0).reshape(6, 2)
+    same, partners, share = mixed_pairs(rows, 0.0, torch.Generator().manual_seed(0))
+    assert same is rows
+    assert (share, partners.tolist()) == (1.0, list(range(6)))
+    shares = []
+    for seed in range(200):
+        mixed, partners, share = mixed_pairs(rows, 0.5, torch.Generator().manual_seed(seed))
+        torch.testing.assert_close(mixed, share * rows + (1 - share) * rows[partners])
+        assert sorted(partners.tolist()) == list(range(6))
+        shares.append(share)
+    # Beta(½, ½): mean ½, variance ⅛; six standard errors.
+    assert abs(np.mean(shares) - 0.5) < 6 * np.sqrt(1 / 8 / 200)
+    assert abs(np.var(shares) - 1 / 8) < 0.04

@@ -47,6 +47,32 @@ def test_it_learns_from_evidence_alone(name):
     assert made.flop == 6 * 1000 * 3 * 2 * (8 * 4 if name == "linear" else 8 * 4 + 8 * 64 + 64 * 4)
 
 
+def test_mixed_pairs_are_learned_from_as_well():
+    features, labels, evidence = blobs()
+    made = trainer("mlp", mixup=0.5)
+    made.prepare(features)
+    list(made.fit(features, np.arange(1000), evidence))
+    assert (made.probabilities(features[1000:]).argmax(axis=1) == labels[1000:]).mean() > 0.95
+
+
+def test_the_loss_of_mixed_rows_is_the_mixed_loss():
+    features, _, evidence = blobs()
+    made, rows = trainer(mixup=1.0), np.arange(100)
+    made.prepare(features)
+    torch.nn.init.normal_(made.model.head.weight, generator=torch.Generator().manual_seed(2))
+    before = {name: value.clone() for name, value in made.model.state_dict().items()}
+    found = made._step(made.model, features, rows, evidence, torch.Generator().manual_seed(3))
+    made.model.load_state_dict(before)
+    generator = torch.Generator().manual_seed(3)
+    partners = torch.randperm(100, generator=generator).numpy()
+    seed = int(torch.randint(1 << 62, (), generator=generator))
+    share = np.random.default_rng(seed).beta(1.0, 1.0)
+    x = share * features[rows] + (1 - share) * features[partners]
+    log_p = torch.log_softmax(made.model(x), dim=1).double()
+    losses = [-torch.logsumexp(log_p + torch.from_numpy(evidence(some)), dim=1).mean() for some in (rows, partners)]
+    assert float(found) == pytest.approx(float(share * losses[0] + (1 - share) * losses[1]), rel=1e-5)
+
+
 def test_the_same_seed_gives_the_same_model():
     features, _, evidence = blobs()
     outputs = []

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tools.docs.commands import prose
 
@@ -189,7 +189,17 @@ def _member(name: str, value: Any, kind: type) -> str:
     bound = isinstance(value, classmethod | staticmethod)
     function = value.__func__ if bound else value
     shown = signature(name, function, skip_first=not isinstance(value, staticmethod), wrap=False)
+    # What a base class declares of whoever calls it: `def load(cls: type[T]) -> T`.
+    arrow = f" -> {_annotation(inspect.signature(function).return_annotation)}"
+    if arrow.removeprefix(" -> ") in _type_variables(function):
+        shown = f"{shown.removesuffix(arrow)} -> {kind.__name__}"
     return f"{kind.__name__ if bound else ''}.{shown}"
+
+
+def _type_variables(function: Any) -> set[str]:
+    """By the names under which its module has them."""
+    there = vars(importlib.import_module(function.__module__))
+    return {name for name, one in there.items() if isinstance(one, TypeVar)}
 
 
 def signature(name: str, target: Callable[..., Any], skip_first: bool = False, wrap: bool = True) -> str:

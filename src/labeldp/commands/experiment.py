@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,8 +26,10 @@ from labeldp.commands.values import EXPERIMENT_PRESETS
 from labeldp.errors import InputError
 
 if TYPE_CHECKING:
-    from labeldp.experiments.experiment import CanaryPlan
+    from labeldp.experiments.experiment import CanaryPlan, Paid
     from labeldp.machine import World
+    from labeldp.release import Release
+    from labeldp.release.make import Made
     from labeldp.runs.job import Job
 
 
@@ -62,11 +65,16 @@ def experiment(options: ExperimentOptions, progress: Progress = SILENT) -> dict[
     use_threads(options.threads)
     _check(options)
     found_before = was_finished(options.out)
-    with joined() as world, progress.doing("preparing", shown=world.first) as shown:
-        job, summary = (_at_once if options.stages == 1 else _in_stages)(options, shown, world)
-    if not world.first:
-        return None
-    summary = summary if options.canaries is None else _audit(options, job, progress)
+    with ExitStack() as after:  # whatever fails once the release is charged says that it is
+
+        def paid(made: Made) -> None:
+            after.enter_context(made.followed(options.out))
+
+        with joined() as world, progress.doing("preparing", shown=world.first) as shown:
+            job, summary = (_at_once if options.stages == 1 else _in_stages)(options, shown, world, paid)
+        if not world.first:
+            return None
+        summary = summary if options.canaries is None else _audit(options, job, progress)
     return {**summary, **found_before}
 
 
@@ -86,20 +94,29 @@ def _check(options: ExperimentOptions) -> None:
     check_training(options, options.stage_epochs)
 
 
-def _at_once(options: ExperimentOptions, shown: Progress, world: World) -> tuple[Job, dict[str, Any]]:
+def _at_once(options: ExperimentOptions, shown: Progress, world: World, paid: Paid) -> tuple[Job, dict[str, Any]]:
     from labeldp.experiments.experiment import release_bundled
+    from labeldp.runs.crossfit import check_folds
     from labeldp.runs.job import holding_out
 
     assert options.dataset is not None
+
+    def make_job(release: Release, values: Any) -> Job:
+        job = job_of(options, release, values)
+        if options.folds is not None:
+            check_folds(job, options.folds)
+        return job
+
     planting = _planting(options, lambda rows: holding_out(rows, options.share, options.seed)[1])
     release, values, test = release_bundled(
-        options.dataset, options.data, options.out, options.mechanism, options.epsilon, options.delta, options.insecure_seed, world, planting
+        options.dataset, options.data, options.out, options.mechanism, options.epsilon, options.delta, options.insecure_seed, world, planting,
+        make_job, paid,
     )  # fmt: skip
-    job = job_of(options, release, values)
+    job = make_job(release, values)
     return job, fit(options, job, test, shown, world)
 
 
-def _in_stages(options: ExperimentOptions, shown: Progress, world: World) -> tuple[Job, dict[str, Any]]:
+def _in_stages(options: ExperimentOptions, shown: Progress, world: World, paid: Paid) -> tuple[Job, dict[str, Any]]:
     from labeldp.experiments.staged import Dealing, Staged
 
     assert options.dataset is not None
@@ -112,7 +129,8 @@ def _in_stages(options: ExperimentOptions, shown: Progress, world: World) -> tup
     dealing = Dealing(options.stages, options.share, options.seed)
     planting = _planting(options, dealing.trained_on)
     staged = Staged(
-        options.out, options.dataset, options.data, options.mechanism, options.epsilon, dealing, stage, options.insecure_seed, planting, world
+        options.out, options.dataset, options.data, options.mechanism, options.epsilon, dealing, stage, options.insecure_seed, planting, world,
+        paid,
     )  # fmt: skip
     return staged.run(listener(options, shown, world), shown.step)
 

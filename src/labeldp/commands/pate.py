@@ -300,12 +300,12 @@ def pate_features(options: PateFeaturesOptions, progress: Progress = SILENT) -> 
     import numpy as np
 
     from labeldp.data.features import read_features
-    from labeldp.features.frozen import FrozenFeatures
+    from labeldp.features.encoder import Encoder
     from labeldp.files.atomic import place_file
 
     with progress.doing("features"):
         read = read_features(options.images, None, options.image_size)
-        found = FrozenFeatures.load(RunFolder(options.out).features.path).transform(read.values)
+        found = Encoder.load(RunFolder(options.out).features.path).transform(read.values)
     place_file(options.to, lambda file: np.save(file, found))
     return {"out": str(options.to), "rows": len(found), "features": found.shape[1]}
 

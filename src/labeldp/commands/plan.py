@@ -26,7 +26,7 @@ class PlanOptions(Options):
     delta: DeltaOption = None
     prior: PriorOption = None
     auc_error: Annotated[float, Option("The standard error with which a ROC AUC is to be told; the plan says how many held-out rows that takes.")] = 0.01
-    rows: Annotated[int | None, Option("With --columns: how many labels there are. The plan then says whether one noisy statistic (`labeldp moments`) tells a linear model more.")] = None
+    rows: Annotated[int | None, Option("With --columns: how many labels there are. The plan then says whether one noisy statistic (`labeldp moments`, with a δ or --pure) tells more than rows.")] = None
     columns: Annotated[int | None, Option("With --rows: how many columns the features have, once they are numbers.")] = None
     html: Annotated[Path | None, Option("Write a page, one file that needs no server, on which classes, ε and class balance can be changed.")] = None
 # fmt: on
@@ -52,11 +52,12 @@ class Planned:
     html: Path | None
     judging: RowsToJudge | None = None  # none where one class has all of the prior
     moments: bool | None = None  # whether moments tell a linear model more than rows; None where nobody asked
+    pure: bool | None = None  # and whether a histogram by cluster does, without a δ
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         judging = {"rows_to_judge": None if self.judging is None else asdict(self.judging)}
-        moments = {} if self.moments is None else {"moments_beat_rows": self.moments}
+        moments = {} if self.moments is None else {"moments_beat_rows": self.moments, "pure_beats_rows": self.pure}
         return self.plan.to_json() | judging | moments | ({} if self.html is None else {"html": str(self.html)})
 
 
@@ -74,19 +75,22 @@ def plan(options: PlanOptions, progress: Progress = SILENT) -> Planned:
 
         page = plan_page(found, prior=shares, delta=options.delta, class_names=classes.names, auc_error=error)
         write_plan_page(options.html, page)
-    return Planned(found, classes.count, options.html, _judging(found, shares, error), _moments(options, classes.count))
+    return Planned(
+        found, classes.count, options.html, _judging(found, shares, error), *_statistics(options, classes.count)
+    )
 
 
-def _moments(options: PlanOptions, classes: int) -> bool | None:
+def _statistics(options: PlanOptions, classes: int) -> tuple[bool | None, bool | None]:
     if options.rows is None and options.columns is None:
-        return None
+        return None, None
     if options.rows is None or options.columns is None or min(options.rows, options.columns) < 1:
         raise InputError(
             "`rows` and `columns` go together, and are at least 1: how many labels, and how many numbers beside each."
         )
-    from labeldp.statistics.preprocessing_rule import moments_beat_rows
+    from labeldp.statistics.preprocessing_rule import moments_beat_rows, pure_beats_rows
 
-    return moments_beat_rows(options.rows, options.columns, classes, options.epsilon, options.delta or 1e-5)
+    asked = options.rows, options.columns, classes, options.epsilon
+    return moments_beat_rows(*asked, options.delta or 1e-5), pure_beats_rows(*asked)
 
 
 def _judging(plan: Plan, prior: Sequence[float] | None, error: float) -> RowsToJudge | None:

@@ -55,6 +55,8 @@ class TrainingOptions(Options):
     accumulate: Annotated[int | None, Option("Compute a step in so many parts, for less memory.", panel=MODEL)] = None
     learning_rate: Annotated[float | None, Option("At its peak.", panel=MODEL)] = None
     weight_decay: Annotated[float | None, Option("How hard weights are pulled towards zero.", panel=MODEL)] = None
+    start: Annotated[Path | None, Option("Begin with a network that learned from images alone: the directory of an encoder (`labeldp features --learn contrastive`).", panel=MODEL)] = None
+    mixup: Annotated[float | None, Option("Mix pairs of rows, and their losses, by shares that are Beta(this, this); 0.2 to 1.", panel=MODEL)] = None
     average: Annotated[float | None, Option("Predict with averaged weights that keep this share a step (0.999).", panel=MODEL)] = None
     prior: Annotated[str | None, Option("What evidence meets: the model's output (ALIBI), its average's, or none.", panel=MODEL, values=("model", "average", "none"))] = None
     denoise: Annotated[str | None, Option("bayes (evidence); or uninformed: min-projection, softmax, argmax, none.", panel=MODEL, values=DENOISERS)] = None
@@ -87,7 +89,7 @@ class TrainOptions(TrainingOptions):
 
     features: FeaturesOption
     release: Annotated[tuple[Path, ...], Option("A release file. Several times: releases of different rows.", panel=DATA)] = ()
-    moments: Annotated[Path | None, Option("In place of a release, moments (`labeldp moments`) of these very rows: a linear model, fitted at once.", panel=DATA)] = None
+    moments: Annotated[Path | None, Option("In place of a release, what `labeldp moments` made of these very rows: a model that is fitted at once, linear, or of clusters if it was made with --pure.", panel=DATA)] = None
     id_column: IdOption = None
     image_size: ImageSizeOption = None
     test_features: Annotated[Path | None, Option("Rows with public labels.", panel=JUDGING)] = None
@@ -125,7 +127,7 @@ def _train_moments(options: TrainOptions, path: Path) -> dict[str, Any]:
     """All that was released of these rows' labels is one statistic; how to fit it follows from its noise."""
     from labeldp.data.features import read_features
     from labeldp.runs.moments import train_moments
-    from labeldp.statistics.moments_file import Moments
+    from labeldp.statistics.reading import load_fittable
 
     usual = TrainOptions(out=options.out, features=options.features)
     taken = {"moments", "features", "out", "id_column"}
@@ -137,7 +139,7 @@ def _train_moments(options: TrainOptions, path: Path) -> dict[str, Any]:
     if more:
         raise InputError(f"moments are fitted by their own rule: leave out {', '.join(f'`{name}`' for name in more)}.")
     found_before = was_finished(options.out)
-    moments = Moments.load(path)
+    moments = load_fittable(path)
     given = read_features(options.features, options.id_column, missing=True)
     given.refuse_categories()
     given.refuse_label(moments.header.get("label"), moments.class_names)
@@ -169,7 +171,8 @@ def _check_test(options: TrainOptions) -> None:
 
 
 _OF_STEPS = (
-    "batch_size", "accumulate", "weight_decay", "average", "prior", "denoise", "fixmatch", "randaugment", "cutout", "paper",
+    "batch_size", "accumulate", "weight_decay", "start", "mixup", "average", "prior", "denoise", "fixmatch", "randaugment", "cutout",
+    "paper",
 )  # fmt: skip
 
 
@@ -221,7 +224,8 @@ def recipe_of(
     else:
         usual = paper_recipe() if options.paper else default_recipe(model, classes)
     names = (
-        "batch_size", "accumulate", "learning_rate", "weight_decay", "average", "prior", "denoise", "randaugment", "cutout", "seed",
+        "batch_size", "accumulate", "learning_rate", "weight_decay", "mixup", "average", "prior", "denoise", "randaugment", "cutout",
+        "seed",
     )  # fmt: skip
     return changed(usual, epochs=epochs, **{name: getattr(options, name) for name in names})
 
@@ -240,10 +244,12 @@ def job_of(
     from labeldp.machine import Machine
     from labeldp.mechanisms import judging_rows
     from labeldp.runs.job import Job
+    from labeldp.runs.start import Start
 
     if values.ndim != 4 and (options.randaugment or options.cutout):
         raise InputError("`randaugment` and `cutout` are for images; these features are none.")
-    model = options.model or usual_model(values)
+    start = None if options.start is None else Start.of(options.start)
+    model = options.model or (usual_model(values) if start is None else start.model)
     size = values.shape[-1] if values.ndim == 4 else 32
     recipe = recipe_of(options, model, release.mechanism.num_classes, size, epochs or options.epochs)
     # A release that cannot judge keeps no row from training, unless it is told to.
@@ -254,7 +260,7 @@ def job_of(
     )
     return Job(
         release, values, model, recipe, held_out if judged else 0.0, options.select, options.patience, **named,
-        canary_share=options.canary_share, prior_saw_none=options.other_rows,
+        canary_share=options.canary_share, prior_saw_none=options.other_rows, start=start,
         machine=Machine(options.device, options.dtype, options.compile_model, options.threads),
     )  # fmt: skip
 

@@ -10,7 +10,11 @@ from labeldp.commands.presets import EXPERIMENTS, PATE
 
 # The registries of these names import torch or numpy; a test compares.
 MECHANISMS = ("response", "subset", "unary", "laplace", "gaussian")
-MODELS = ("fast", "linear", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
+MODELS = (
+    "fast", "fast-medium", "fast-wide", "linear", "mlp", "resnet18", "wide-resnet-28-2", "wide-resnet-28-4", "wide-resnet-28-8",
+)  # fmt: skip
+ENCODERS = ("fast", "fast-medium", "fast-wide")
+LEARNED = ("contrastive", "patches", "both")
 TRAINED = (*MODELS, "lightgbm")
 DATASETS = ("digits", "fashion", "cifar10", "cifar100")
 TABLES = ("adult", "bank", "diabetes", "criteo", "diabetes3", "digits", "cancer")

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labeldp.estimators.classifier import LabelDPClassifier
+    from labeldp.estimators.histogram import LabelDPHistogram
     from labeldp.estimators.moments import LabelDPMoments
 
-__all__ = ["LabelDPClassifier", "LabelDPMoments"]
+__all__ = ["LabelDPClassifier", "LabelDPHistogram", "LabelDPMoments"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +24,10 @@ def __getattr__(name: str) -> Any:
         from labeldp.estimators.moments import LabelDPMoments
 
         return LabelDPMoments
+    if name == "LabelDPHistogram":
+        from labeldp.estimators.histogram import LabelDPHistogram
+
+        return LabelDPHistogram
     from labeldp.estimators.classifier import LabelDPClassifier
 
     return LabelDPClassifier

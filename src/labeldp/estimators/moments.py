@@ -12,9 +12,41 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.errors import InputError
 from labeldp.statistics.fit import fit_moments
 from labeldp.statistics.moments_file import Moments
+from labeldp.statistics.statistic import StatisticFile
 
 
-class LabelDPMoments(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class StatisticClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What estimators that are fitted to one statistic have in common: features alone, and no label."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = False
+        return tags
+
+    def _forget(self, y: Any) -> None:
+        for name in ("model_", "coef_", "classes_"):  # whatever fails from here on, nothing answers for an old fit
+            self.__dict__.pop(name, None)
+        if y is not None:
+            raise InputError(f"{type(self).__name__} takes no y: what labels told is in the statistic. Leave it out.")
+
+    def _validated(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
+        found = validate_data(self, X, dtype=(np.float64, np.float32), reset=reset, ensure_all_finite="allow-nan")
+        return np.asarray(found)
+
+    @staticmethod
+    def _classes(statistic: StatisticFile) -> npt.NDArray[Any]:
+        names = statistic.class_names
+        numbers = tuple(str(number) for number in range(len(names)))
+        return np.arange(len(names)) if names == numbers else np.array(names)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The likeliest class."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+
+class LabelDPMoments(StatisticClassifier):
     """Logistic or softmax regression from noisy moments T = XᵀY.
 
     moments      what the label owner handed over: `Moments.load(path)`
@@ -31,54 +63,32 @@ class LabelDPMoments(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.max_iter = max_iter
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.target_tags.required = False
-        return tags
-
     def fit(self, X: Any, y: Any = None) -> LabelDPMoments:
         """X are the rows that the statistic is of; labels are in the statistic, and nowhere else."""
-        for name in ("model_", "coef_", "classes_"):  # whatever fails from here on, nothing answers for an old fit
-            self.__dict__.pop(name, None)
-        if y is not None:
-            raise InputError("LabelDPMoments takes no y: what labels told is in the moments. Leave it out.")
+        self._forget(y)
         moments = self.moments
         if moments is None:
             raise InputError("give LabelDPMoments the moments that the label owner handed over.")
         if not 0 < self.tol < 1 or self.max_iter < 1:
             raise InputError(f"`tol` is between 0 and 1 and `max_iter` at least 1; got {self.tol} and {self.max_iter}.")
         X = self._validated(X, reset=True)
-        if len(X) != moments.rows:
-            raise InputError(f"these moments were summed over {moments.rows:,} rows; X has {len(X):,}.")
         plan = moments.statistic
         self.model_ = fit_moments(
-            plan.preprocessing.apply(X),
+            moments.made_ready(X),
             moments.sums,
             plan.noise,
             plan.preprocessing.variances,
             tolerance=self.tol,
             most=self.max_iter,
         )
-        classes = self.model_.num_classes
-        numbers = tuple(str(number) for number in range(classes))
-        self.classes_ = np.arange(classes) if moments.class_names == numbers else np.array(moments.class_names)
+        self.classes_ = self._classes(moments)
         self.coef_ = self.model_.weights.T  # on the preprocessed columns, in units of R, the constant one last
         self.n_iter_ = max(1, self.model_.iterations)
         self.class_shares_ = self.model_.shares
         return self
-
-    def _validated(self, X: Any, *, reset: bool) -> npt.NDArray[Any]:
-        found = validate_data(self, X, dtype=(np.float64, np.float32), reset=reset, ensure_all_finite="allow-nan")
-        return np.asarray(found)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Class probabilities, in the order of `classes_`."""
         check_is_fitted(self, "model_")
         assert self.moments is not None
         return self.model_.probabilities(self.moments.statistic.preprocessing.apply(self._validated(X, reset=False)))
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The likeliest class."""
-        likeliest = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[likeliest])

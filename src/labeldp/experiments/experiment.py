@@ -14,21 +14,23 @@ from labeldp.accounting.ledger import Ledger
 from labeldp.audit.canaries import Canaries
 from labeldp.audit.measure import audit
 from labeldp.data.bundled import Bundled, load
-from labeldp.entropy import SecureEntropy, noise
+from labeldp.entropy import SecureEntropy, SeededEntropy, noise
 from labeldp.errors import InputError, RefusedError
 from labeldp.files.predictions import read_predictions, write_predictions
 from labeldp.files.run import RunFolder
-from labeldp.machine import ALONE, World
-from labeldp.mechanisms import Mechanism, NoPrivacy
+from labeldp.machine import ALONE, World, explained_model
+from labeldp.mechanisms import Mechanism, NoPrivacy, RowMechanism
 from labeldp.mechanisms.plan import calibrate, recommend
 from labeldp.private import PrivateLabels
 from labeldp.release import Release
 from labeldp.release.classes import Classes
-from labeldp.release.make import make_release
+from labeldp.release.make import Made, make_release
 from labeldp.release.order import Order
 from labeldp.release.source import ArraySource
 from labeldp.runs.job import Job, Rows
 from labeldp.runs.run import open_run
+
+_REHEARSED = 64  # rows that show whether a model of the user's own trains
 
 
 @dataclass(frozen=True)
@@ -85,29 +87,66 @@ class DrawnCanaries:
 
 
 Test = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
+Paid = Callable[[Made], object]  # told of a release, once it is charged
 
 
 def release_bundled(
     dataset: str, data: Path | None, run: Path, mechanism: str | None, epsilon: float | None, delta: float | None, seed: int | None,
-    world: World = ALONE, canaries: CanaryPlan | DrawnCanaries | None = None,
+    world: World = ALONE, canaries: CanaryPlan | DrawnCanaries | None = None, make_job: Callable[[Release, Any], Job] | None = None,
+    paid: Paid = lambda made: None,
 ) -> tuple[Release, npt.NDArray[Any], Test]:  # fmt: skip
     """The data set's labels through a mechanism, its features, and its public test set. The labels go no further.
 
     Release and ledger lie in the run directory: resuming, or training from it again, costs nothing. Among several processes the
-    first releases and charges, once; the others read the file.
+    first releases and charges, once; the others read the file. The training that `make_job` makes is rehearsed before.
     """
     bundle = load(dataset, data)
     chosen = chosen_mechanism(mechanism, epsilon, bundle.labels.num_classes, delta)
     file, ledger = RunFolder(run).released, RunFolder(run).ledger
     if world.first:
+        if make_job is not None and not file.exists():
+            rehearse(chosen, bundle.features, bundle.label_names, make_job)
         source = owners_source(bundle, run, canaries)
         try:
-            make_release(Order(source, chosen, dataset), ledger=Ledger(ledger), entropy=noise(seed), out=file)
+            paid(make_release(Order(source, chosen, dataset), ledger=Ledger(ledger), entropy=noise(seed), out=file))
         except RefusedError:
             raise InputError(
                 f"{run} holds an experiment with another mechanism, ε or seed of its noise; choose another `out`."
             ) from None
     return shared_release(file, world), bundle.features, (bundle.test_features, bundle.test_labels)
+
+
+def rehearse(
+    mechanism: Mechanism,
+    features: npt.NDArray[Any],
+    label_names: tuple[str, ...] | None,
+    make_job: Callable[[Release, Any], Job],
+) -> None:
+    """Whatever can be known to fail without a label fails before one is paid for: a job of these rows, with labels that are made up; its
+    model is built, and one of the user's own is trained, for an epoch of a few rows."""
+
+    def job(count: int) -> Job:
+        made_up = PrivateLabels(np.arange(count) % mechanism.num_classes, mechanism.num_classes)
+        assert isinstance(mechanism, RowMechanism | NoPrivacy)
+        drawn = mechanism.observe_uncharged(made_up, SeededEntropy(0))
+        names = None if label_names is None else list(label_names)
+        header = {"ids": None, "first_row": 0, "label": None, "label_names": names}
+        return make_job(Release(header, mechanism, None, drawn, "rehearsal"), features[:count])
+
+    whole = job(len(features))
+    whole.split()
+    if not whole.by_steps:
+        return
+    from labeldp.runs.networks import fitted, trainer_of
+    from labeldp.training.recipe import Recipe
+
+    with explained_model(whole.model):
+        trainer_of(whole)
+    if ":" in whole.model:
+        few = job(min(_REHEARSED, len(features)))
+        assert isinstance(few.recipe, Recipe)
+        short = replace(few.recipe, epochs=1)
+        fitted(replace(few, recipe=short, holdout=0.0, select="last", patience=None))
 
 
 def chosen_mechanism(name: str | None, epsilon: float | None, classes: int, delta: float | None = None) -> Mechanism:

@@ -20,9 +20,11 @@ from labeldp.errors import InputError
 from labeldp.experiments.experiment import (
     CanaryPlan,
     DrawnCanaries,
+    Paid,
     Test,
     chosen_mechanism,
     owners_source,
+    rehearse,
     shared_release,
 )
 from labeldp.files.predictions import write_predictions
@@ -99,6 +101,7 @@ class Staged:
     insecure_seed: int | None = None
     canaries: CanaryPlan | DrawnCanaries | None = None
     world: World = ALONE
+    paid: Paid = lambda made: None
 
     def run(
         self,
@@ -115,6 +118,14 @@ class Staged:
         first = chosen_mechanism(self.mechanism or "subset", self.epsilon, bundle.labels.num_classes)
         if self.world.first:
             whole.match(self._config(), file=whole.dealing)
+            if not whole.released_in(1).exists():
+                share = self.dealing.first_share(len(bundle.labels))
+                rehearse(
+                    first,
+                    bundle.features[parts[0]],
+                    bundle.label_names,
+                    lambda drawn, x: self.make_job(drawn, x, share, False),
+                )
         source = owners_source(bundle, self.folder, self.canaries, by_id=True) if self.world.first else None
         releases: list[Release] = []
         before: list[dict[str, Any]] = []
@@ -159,7 +170,7 @@ class Staged:
                 self._prior(rows, features, earlier, before), source, self.dataset, epsilon=self.epsilon, entropy=entropy,
                 mechanism=self.mechanism, selected=selected,
             )  # fmt: skip
-        make_release(order, ledger=Ledger(RunFolder(self.folder).ledger), entropy=entropy, out=file)
+        self.paid(make_release(order, ledger=Ledger(RunFolder(self.folder).ledger), entropy=entropy, out=file))
 
     def _prior(self, rows: Rows, features: Any, earlier: Job, before: RunFolder) -> PublicPrior:
         """The earlier model's probabilities. On disk before the charge: another machine's floats would make another request of it."""

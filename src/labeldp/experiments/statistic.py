@@ -17,12 +17,12 @@ from labeldp.errors import InputError
 from labeldp.files.summary import Certificate
 from labeldp.private import PrivateLabels
 from labeldp.statistics.clusters import (
-    Clusters,
+    cluster_sizes,
     exact_histogram,
     fit_clusters,
     moved_by_a_label,
     noisy_histogram,
-    number_of_clusters,
+    public_clusters,
 )
 from labeldp.statistics.fit import fit_moments
 from labeldp.statistics.moment_noise import MomentNoise, exact_moments
@@ -33,7 +33,6 @@ from labeldp.statistics.whitening import Preprocessing
 # Which model, and what it is that its labels' owner releases.
 STATISTICS = {"moments": "statistic", "clusters": "histogram", "pate": "answers", "dp-sgd": "gradients"}
 DELTA = 1e-5
-CLUSTER_AXES = 32
 _ROWS_A_TEACHER = 100
 _STEPS, _RATE, _MOMENTUM, _CLIPPING = 30, 32.0, 0.9, 0.5  # of DP-SGD
 
@@ -60,14 +59,12 @@ def _moments(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabiliti
 
 def _clusters(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilities, float, float]:
     classes = table.num_classes
-    chosen = Preprocessing.of(table.plain, power=0.5, dimensions=CLUSTER_AXES)
-    features = chosen.apply(table.plain)
-    clusters = Clusters.of(features, number_of_clusters(len(features), classes, epsilon), seed=seed)
-    where, weights = clusters.spread(features)
+    chosen, clusters = public_clusters(table.plain, classes, epsilon, seed=seed)
+    where, weights = clusters.spread(chosen.apply(table.plain))
     moved = moved_by_a_label(clusters.parts, classes)
     noise = GeometricNoise.calibrated(epsilon=epsilon, moved=moved)
     exact = exact_histogram(where, weights, table.labels, clusters.count, clusters.parts)
-    sizes = np.bincount(where.ravel(), weights=weights.ravel(), minlength=clusters.count).astype(np.int64)
+    sizes = cluster_sizes(where, weights, clusters.count)
     model = fit_clusters(clusters, noisy_histogram(exact, noise, SecureEntropy()), sizes, noise, classes)
     return model.probabilities(chosen.apply(table.plain_test)), noise.guarantee(moved).epsilon, 0.0
 
@@ -155,22 +152,23 @@ def _dp_sgd(table: PublicTable, epsilon: float, seed: int) -> tuple[Probabilitie
     torch.nn.init.zeros_(model.weight)
     torch.nn.init.zeros_(model.bias)
     optimizer: Any = torch.optim.SGD(model.parameters(), lr=_RATE, momentum=_MOMENTUM)
-    loader: Any = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=len(x))
+    rows, labels = torch.from_numpy(x), torch.from_numpy(y)
+    loader: Any = DataLoader(TensorDataset(rows, labels), batch_size=len(x))
     cap = Cost.gaussian_cap(epsilon, DELTA)
     multiplier = math.sqrt(_STEPS / cap.gaussian) * (1 + 1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Opacus's own, of its generator and its hooks
-        model, optimizer, loader = PrivacyEngine().make_private(
+        # Opacus reads the loader's sizes; the batch itself is always the whole table, and collating it row by row would take all the time.
+        model, optimizer, _ = PrivacyEngine().make_private(
             module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=multiplier, max_grad_norm=_CLIPPING,
             poisson_sampling=False,
         )  # fmt: skip
         average = torch.zeros(classes, x.shape[1]), torch.zeros(classes)
         for step in range(_STEPS):
-            for some, labels in loader:
-                optimizer.zero_grad()
-                loss: Any = torch.nn.functional.cross_entropy(model(some), labels)
-                loss.backward()
-                optimizer.step()
+            optimizer.zero_grad()
+            loss: Any = torch.nn.functional.cross_entropy(model(rows), labels)
+            loss.backward()
+            optimizer.step()
             if step >= _STEPS // 2:  # the second half's mean
                 for total, now in zip(average, model.parameters(), strict=True):
                     total += now.detach() / (_STEPS - _STEPS // 2)

@@ -21,20 +21,21 @@ from torch.nn import functional
 
 from labeldp.errors import FileFormatError, InputError
 from labeldp.features.patches import check_images
+from labeldp.features.views import random_views, view_size
 from labeldp.files.atomic import place_file
-from labeldp.machine import choose_dtype, encode
-from labeldp.models.fast import FastNet
+from labeldp.machine import choose_device, choose_dtype, encode
+from labeldp.models.fast import WIDTHS, FastNet
 
 _TEMPERATURE = 0.2
 _KIND = "labeldp-contrastive-1"
-_WIDTH = 128  # of FastNet's last group
 _SMALLEST = 16  # pixels: a crop of three quarters must survive three poolings
 
 
 @dataclass(frozen=True)
 class ContrastiveFeaturizer:
-    """A frozen network: images (n, channels, height, width) of bytes to 128 numbers each, averaged over both mirror images."""
+    """A frozen network: images (n, channels, height, width) of bytes to `width` numbers each, averaged over both mirror images."""
 
+    model: str
     network: FastNet
     mean: Tensor
     scale: Tensor
@@ -42,16 +43,24 @@ class ContrastiveFeaturizer:
     losses: tuple[float, ...]
     flop: int
 
+    @property
+    def width(self) -> int:
+        """Numbers a row."""
+        return self.network.width
+
     @torch.no_grad()
     def transform(self, images: npt.NDArray[np.uint8], *, batch: int = 500) -> npt.NDArray[np.float32]:
         """The features of any images of the kind that was learned from; each depends on its own image only."""
         check_images(images, self.shape)
         self.network.eval()
-        features = np.empty((len(images), _WIDTH), np.float32)
+        device = self.network.head.weight.device
+        mean, scale = self.mean.to(device), self.scale.to(device)
+        features = np.empty((len(images), self.width), np.float32)
         for start in range(0, len(images), batch):
-            x = (torch.from_numpy(images[start : start + batch]).float() - self.mean) * self.scale
+            x = (torch.from_numpy(images[start : start + batch]).to(device).float() - mean) * scale
             x = x.contiguous(memory_format=torch.channels_last)
-            features[start : start + batch] = (_body(self.network, x) + _body(self.network, x.flip(3))).numpy() / 2
+            both = self.network.embed(x).float() + self.network.embed(x.flip(3)).float()
+            features[start : start + batch] = both.cpu().numpy() / 2
         return features
 
     # ── files ──
@@ -59,7 +68,8 @@ class ContrastiveFeaturizer:
     def save(self, path: Path) -> None:
         """Write as safetensors, placed in one step."""
         state = dict(self.network.state_dict())
-        about = {"kind": _KIND, "shape": ",".join(map(str, self.shape)), "flop": str(self.flop)}
+        shape = ",".join(map(str, self.shape))
+        about = {"kind": _KIND, "model": self.model, "shape": shape, "flop": str(self.flop)}
         losses = torch.tensor(self.losses, dtype=torch.float64)
         content = encode(
             state | {"features.mean": self.mean, "features.scale": self.scale, "features.losses": losses}, about
@@ -79,12 +89,13 @@ class ContrastiveFeaturizer:
                 raise KeyError
             mean, scale, losses = (state.pop(f"features.{name}") for name in ("mean", "scale", "losses"))
             shape = tuple(map(int, about["shape"].split(",")))
-            network = FastNet(2, in_channels=shape[0])
+            model = about.get("model", "fast")  # which all were, before there were others
+            network = FastNet(2, shape[0], WIDTHS[model])
             network.load_state_dict(
                 {name: value for name, value in state.items() if not name.startswith("head")}, strict=False
             )
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            return cls(network, mean, scale, shape, tuple(losses.tolist()), int(about["flop"]))
+            return cls(model, network, mean, scale, shape, tuple(losses.tolist()), int(about["flop"]))
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RuntimeError):
             raise FileFormatError(f"{path} is not a file of contrastive features.") from None
 
@@ -98,16 +109,18 @@ def learn_contrastive(
     views: int = 4,
     batch: int = 256,
     learning_rate: float = 0.3,
+    model: str = "fast",
+    device: str = "cpu",
     checkpoint: Path | None = None,
     on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> ContrastiveFeaturizer:
     """Learn from public images. With a `checkpoint` file, an interrupted run goes on after its last finished epoch, exactly.
 
-    About 0.35 GFLOP an image and epoch for 3×32×32: 6 epochs of CIFAR-10 are 1e14, some 20 to 40 minutes of one core.
+    About 0.35 GFLOP an image and epoch for 3×32×32 with `fast`: 6 epochs of CIFAR-10 are 1e14, some 10 minutes of one core with bfloat16.
     """
     check_images(images)
-    _check(images, epochs, views, batch)
-    run = _Run(images, epochs, seed, views, min(batch, len(images)), learning_rate)
+    _check(images, epochs, views, batch, model)
+    run = _Run(images, epochs, seed, views, min(batch, len(images)), learning_rate, model, choose_device(device))
     if checkpoint is not None and checkpoint.exists():
         run.load(checkpoint)
     before = torch.get_num_threads()
@@ -120,7 +133,14 @@ def learn_contrastive(
                 run.save(checkpoint)
     finally:
         torch.set_num_threads(before)
-    return ContrastiveFeaturizer(run.network, run.mean, run.scale, images.shape[1:], tuple(run.losses), run.flop)
+    return ContrastiveFeaturizer(model, run.network, run.mean, run.scale, images.shape[1:], tuple(run.losses), run.flop)
+
+
+def flop_an_epoch(images: npt.NDArray[np.uint8], model: str = "fast", views: int = 4) -> int:
+    """Of contrastive learning from these images."""
+    check_images(images)
+    _check(images, 1, views, 2, model)
+    return len(images) * views * _flop_of_a_view(FastNet(2, images.shape[1], WIDTHS[model]), images.shape[2:])
 
 
 def contrastive_loss(projections: Tensor) -> Tensor:
@@ -140,27 +160,28 @@ class _Run:
     """Network, optimiser and how far they are. Each epoch draws from a generator of its own: resumed, it is the same epoch."""
 
     def __init__(
-        self, images: npt.NDArray[np.uint8], epochs: int, seed: int, views: int, batch: int, learning_rate: float
-    ) -> None:
-        self.images, self.epochs, self.seed, self.views, self.batch = (
-            torch.from_numpy(images),
-            epochs,
-            seed,
-            views,
-            batch,
-        )
-        self.dtype = choose_dtype(torch.device("cpu"))
+        self, images: npt.NDArray[np.uint8], epochs: int, seed: int, views: int, batch: int, learning_rate: float, model: str,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        self.images, self.device = torch.from_numpy(images), device
+        self.epochs, self.seed, self.views, self.batch = epochs, seed, views, batch
+        self.dtype = choose_dtype(device)
         sample = self.images[:: max(1, len(images) // 5000)].float()
         self.mean = sample.mean(dim=(0, 2, 3))[:, None, None]
         self.scale = 1 / sample.std(dim=(0, 2, 3)).clamp_min(1e-6)[:, None, None]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.network = FastNet(2, images.shape[1])
+            self.network = FastNet(2, images.shape[1], WIDTHS[model])
             self.projector = nn.Sequential(
-                nn.Linear(_WIDTH, 256, bias=False), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 64, bias=False)
+                nn.Linear(self.network.width, 256, bias=False),
+                nn.BatchNorm1d(256),
+                nn.ReLU(),
+                nn.Linear(256, 64, bias=False),
             )
         self.network.prepare((sample - self.mean) * self.scale)
-        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.projector.to(device)
+        self.flop_of_a_view = _flop_of_a_view(self.network, images.shape[2:])
         self.parameters = [*self.network.groups.parameters(), *self.projector.parameters()]
         self.optimizer = torch.optim.SGD(
             self.parameters, lr=learning_rate, momentum=0.9, nesterov=True, weight_decay=1e-4
@@ -172,7 +193,7 @@ class _Run:
             name: str(value)
             for name, value in {
                 "epochs": epochs, "seed": seed, "views": views, "batch": batch, "learning_rate": learning_rate,
-                "shape": tuple(images.shape), "pixels": int(self.images.sum()),
+                "shape": tuple(images.shape), "pixels": int(self.images.sum()), **({} if model == "fast" else {"model": model}),
             }.items()
         }  # fmt: skip
 
@@ -184,9 +205,9 @@ class _Run:
         losses = []
         for start in range(0, len(order) - self.batch + 1, self.batch):
             x = (self.images[order[start : start + self.batch]].float() - self.mean) * self.scale
-            x = random_views(x, self.views, generator)
-            with torch.autocast("cpu", self.dtype, enabled=self.dtype != torch.float32):
-                projections = self.projector(_body(self.network, x))
+            x = random_views(x, self.views, generator).to(self.device, memory_format=torch.channels_last)
+            with torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32):
+                projections = self.projector(self.network.embed(x).float())
             loss = contrastive_loss(projections.reshape(self.views, self.batch, -1))
             self.optimizer.param_groups[0]["lr"] = self.learning_rate * self._rate(start // self.batch)
             self.optimizer.zero_grad(set_to_none=True)
@@ -196,7 +217,7 @@ class _Run:
         mean = float(torch.stack(losses).mean())
         if not np.isfinite(mean):
             raise InputError(f"contrastive learning diverged in epoch {len(self.losses) + 1}; lower the learning rate.")
-        self.flop += len(losses) * self.batch * self.views * self._flop_of_a_view(x[:2])
+        self.flop += len(losses) * self.batch * self.views * self.flop_of_a_view
         self.losses.append(mean)
 
     def _rate(self, step: int) -> float:
@@ -206,16 +227,6 @@ class _Run:
         if done < warm:
             return (done + 1) / warm
         return (1 + math.cos(math.pi * (done - warm) / (self.epochs * steps - warm))) / 2
-
-    def _flop_of_a_view(self, x: Tensor) -> int:
-        """A forward pass, and twice that for the gradients."""
-        from torch.utils.flop_counter import FlopCounterMode
-
-        self.network.eval()
-        self.projector.eval()
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            self.projector(_body(self.network, x))
-        return 3 * int(counter.get_total_flops()) // len(x)
 
     # ── checkpoints ──
 
@@ -258,12 +269,20 @@ class _Run:
         self.losses = losses
 
 
-def _body(network: FastNet, x: Tensor) -> Tensor:
-    features: Tensor = network.groups(torch.relu(network.whiten(x))).amax(dim=(2, 3))
-    return features.float()
+def _flop_of_a_view(network: FastNet, size: tuple[int, ...]) -> int:
+    """A forward pass, and twice that for the gradients; the projector's are not worth counting."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    x = torch.zeros(1, network.whiten.in_channels, *view_size(size), device=network.whiten.weight.device)
+    network.eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        network.embed(x)
+    return 3 * int(counter.get_total_flops())
 
 
-def _check(images: npt.NDArray[np.uint8], epochs: int, views: int, batch: int) -> None:
+def _check(images: npt.NDArray[np.uint8], epochs: int, views: int, batch: int, model: str) -> None:
+    if model not in WIDTHS:
+        raise InputError(f"contrastive learning trains {', '.join(WIDTHS)}; not {model!r}.")
     if min(images.shape[2:]) < _SMALLEST:
         size = "×".join(map(str, images.shape[2:]))
         raise InputError(
@@ -274,49 +293,3 @@ def _check(images: npt.NDArray[np.uint8], epochs: int, views: int, batch: int) -
             f"contrastive learning needs an epoch, two views and two images or more; got {epochs} epochs, {views} views, "
             f"{len(images):,} images in batches of {batch}."
         )
-
-
-# ----------------------------------------------------------------
-# Random views of a batch of images, for contrastive learning: a crop, mirrored by a coin, in changed light and colour.
-
-_SMALLEST_AREA = 0.15
-_ASPECT = math.log(4 / 3)
-_LIGHT = 0.4  # brightness, contrast and colour change by up to this share
-_GREY = 0.2
-
-
-def random_views(images: Tensor, views: int, generator: torch.Generator) -> Tensor:
-    """`views` views of each standardised image, all first views before all second; three quarters of the size in pixels."""
-    height, width = images.shape[2:]
-    x = images.repeat(views, 1, 1, 1)
-    x = _crop(x, (round(height * 0.75), round(width * 0.75)), generator)
-    return _light(x, generator).contiguous(memory_format=torch.channels_last)
-
-
-def _crop(x: Tensor, size: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """A random rectangle of 15% to 100% of the area, resized; bilinear, with both axes of its own for each image."""
-    n = len(x)
-    area, aspect, across, down, coin = torch.rand(5, n, generator=generator)
-    side = torch.sqrt(_SMALLEST_AREA + (1 - _SMALLEST_AREA) * area)
-    shape = torch.exp((2 * aspect - 1) * _ASPECT / 2)
-    wide, high = (side * shape).clamp_max(1), (side / shape).clamp_max(1)
-    theta = torch.zeros(n, 2, 3)
-    theta[:, 0, 0] = wide * torch.where(coin < 0.5, -1.0, 1.0)
-    theta[:, 0, 2] = (2 * across - 1) * (1 - wide)
-    theta[:, 1, 1] = high
-    theta[:, 1, 2] = (2 * down - 1) * (1 - high)
-    grid = functional.affine_grid(theta, [n, x.shape[1], *size], align_corners=False)
-    return functional.grid_sample(x, grid, align_corners=False, padding_mode="border")
-
-
-def _light(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Brightness, contrast and, of colour images, saturation and the odd grey one."""
-    n, channels, _, _ = x.shape
-    bright, contrast, colour, grey = torch.rand(4, n, 1, 1, 1, generator=generator)
-    x = x * (1 + _LIGHT * (2 * contrast - 1)) + _LIGHT * (2 * bright - 1)
-    if channels == 1:
-        return x
-    mean = x.mean(dim=1, keepdim=True)
-    kept = torch.where(grey < _GREY, 0.0, 1 + 2 * _LIGHT * (2 * colour - 1))
-    tint = _LIGHT / 2 * (2 * torch.rand(n, channels, 1, 1, generator=generator) - 1)
-    return mean + (x - mean) * kept + torch.where(grey < _GREY, 0.0, tint)

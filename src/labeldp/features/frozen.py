@@ -1,35 +1,24 @@
-"""Frozen features of a run: learned from its public images once, and kept beside them.
+"""Frozen features of patches, learned from the public images alone: they use no label, so they cost no privacy.
 
-Patches alone, or patches and contrast together; either way each row has its neighbours' mean beside its own. New images get theirs from
-the same files.
+How much of which patch is where in an image (`patches.py`), standardised and rotated to the leading principal axes; beside that, the
+mean over each image's neighbours (`neighbours.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from labeldp.data.features import features_digest
 from labeldp.errors import FileFormatError, InputError
-from labeldp.features.contrastive import ContrastiveFeaturizer, learn_contrastive
 from labeldp.features.neighbours import BANK, Neighbours, learn_neighbours
 from labeldp.features.patches import REGIONS, Patches, check_images, learn_patches
 from labeldp.files.atomic import place_file
-from labeldp.files.run import FeaturesFolder
 from labeldp.machine import choose_dtype, encode
-
-# ----------------------------------------------------------------
-# Frozen features, learned from the public images alone: they use no label, so they cost no privacy.
-#
-# How much of which patch is where in an image (`patches.py`), standardised and rotated to the leading principal axes; beside that, the
-# mean over each image's neighbours (`neighbours.py`).
 
 PATCH = 6  # pixels a side
 _AXES_SAMPLE = 10_000
@@ -171,85 +160,3 @@ def _check_sizes(images: npt.NDArray[np.uint8], filters: int, width: int, bank: 
         raise InputError(
             f"{n:,} images and {filters:,} filters give at most {2 * min(n, 9 * filters):,} features; width is {width:,}."
         )
-
-
-Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class FrozenFeatures:
-    """What turns images into rows of numbers."""
-
-    patches: Featurizer
-    contrast: ContrastiveFeaturizer | None = None
-    neighbours: Neighbours | None = None
-
-    @classmethod
-    def learn(
-        cls, images: npt.NDArray[np.uint8], contrastive: int = 0, *, checkpoint: Path | None = None,
-        on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
-    ) -> FrozenFeatures:  # fmt: skip
-        """From public images; with so many epochs of contrastive learning, both kinds."""
-        # A small set cannot tell so many filters apart.
-        patches = learn_features(images, filters=min(512, len(images)), width=min(512, 2 * (len(images) // 2)))
-        if not contrastive:
-            return cls(patches)
-        contrast = learn_contrastive(images, epochs=contrastive, checkpoint=checkpoint, on_epoch=on_epoch)
-        return cls(patches, contrast, learn_neighbours(patches.own(images), contrast.transform(images)))
-
-    def transform(self, images: npt.NDArray[np.uint8]) -> Floats:
-        """Each row depends on its own image, and on what was learned."""
-        if self.contrast is None or self.neighbours is None:
-            return self.patches.transform(images)
-        return self.neighbours.transform(self.patches.own(images), self.contrast.transform(images))
-
-    def save(self, folder: Path) -> None:
-        """Into files of their own."""
-        place = FeaturesFolder(folder)
-        self.patches.save(place.patches)
-        if self.contrast is not None and self.neighbours is not None:
-            self.contrast.save(place.contrast)
-            arrays = {name: value.numpy() for name, value in vars(self.neighbours).items()}
-            place_file(place.neighbours, lambda file: np.savez(file, **arrays))
-
-    @classmethod
-    def load(cls, folder: Path) -> FrozenFeatures:
-        """As saved."""
-        import torch
-
-        place = FeaturesFolder(folder)
-        if not place.patches.exists():
-            raise InputError(f"{folder.parent} learned no features: its students take features as they are.")
-        patches = Featurizer.load(place.patches)
-        if not place.contrast.exists():
-            return cls(patches)
-        with np.load(place.neighbours, allow_pickle=False) as file:
-            beside = Neighbours(**{name: torch.from_numpy(file[name]) for name in file.files})
-        return cls(patches, ContrastiveFeaturizer.load(place.contrast), beside)
-
-
-def frozen_features(
-    images: npt.NDArray[Any], test: npt.NDArray[Any] | None, folder: Path, contrastive: int = 0,
-    on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
-) -> tuple[Floats, Floats | None]:  # fmt: skip
-    """Features of the images, and of the test images; from `folder` if they are there already."""
-    if images.ndim != 4 or images.dtype != np.uint8:
-        raise InputError(
-            f"features are learned from images of bytes; these have shape {images.shape} of {images.dtype}."
-        )
-    run = FeaturesFolder(folder)
-    with run.locked():
-        about = {"images": features_digest(images), "test": features_digest(test) if test is not None else None}
-        run.match(about | ({"contrastive": contrastive} if contrastive else {}))
-        if not run.rows.exists():
-            learned = FrozenFeatures.learn(images, contrastive, checkpoint=run.contrastive, on_epoch=on_epoch)
-            learned.save(folder)
-            if test is not None:
-                _save(run.test, learned.transform(test))
-            _save(run.rows, learned.transform(images))
-        found = np.load(run.rows)
-        return found, np.load(run.test) if test is not None else None
-
-
-def _save(path: Path, values: Floats) -> None:
-    place_file(path, lambda file: np.save(file, values))

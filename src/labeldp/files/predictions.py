@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
+from labeldp.files.ours import our_file
 
 Part: TypeAlias = tuple[npt.NDArray[Any], npt.NDArray[np.float32]]  # ids, and a row of probabilities for each
 _ROUNDING = 1e-3  # of sums in half precision
@@ -65,9 +66,9 @@ def _from_parquet(path: Path) -> Predictions:
     except FileNotFoundError:
         raise InputError(f"there is no file {path}.") from None
     except (pa.ArrowException, OSError, KeyError, ValueError, AttributeError, RecursionError):
-        raise InputError(
-            f"{path} is no file of probabilities: .npy, or Parquet as `labeldp predict` writes it."
-        ) from None
+        ours = our_file(path)
+        what = f"{path} is {ours.words}; it is no file" if ours is not None else f"{path} is no file"
+        raise InputError(f"{what} of probabilities: .npy, or Parquet as `labeldp predict` writes it.") from None
     return Predictions(values, ids, about if isinstance(about, dict) else {})
 
 

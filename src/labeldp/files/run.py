@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from labeldp import provenance
 from labeldp.errors import InputError
 from labeldp.files.atomic import explain, place_file, sweep
+from labeldp.files.ours import our_file
 from labeldp.files.schema import SchemaError, decode
 from labeldp.files.summary import Config, Metrics, Start, Starts, Summary, TrainedRows, TrainingSummary, read_summary
 
@@ -398,7 +399,9 @@ class RunFolder:
     def read_config(self) -> Config:
         """What was trained, as written when the run began."""
         if not self.config.is_file():
-            raise InputError(f"{self.path} is not a run of `labeldp train`.")
+            ours = our_file(self.path)
+            what = "" if ours is None else f"is {ours.words}; it "
+            raise InputError(f"{self.path} {what}is not a run of `labeldp train`.")
         try:
             return decode(Config, read_json(self.config))
         except InputError as error:

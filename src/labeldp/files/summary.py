@@ -210,6 +210,7 @@ class TrainingSummary:
     commonest_class_estimated: float | None = None
     threads: int | None = None
     processes: int = 1
+    start_flop: float = 0.0  # of learning, from images alone, the network that it began with
     folds: int | None = None
     estimate_of_models_trained_on: float | None = None
     stages: tuple[Stage, ...] = ()
@@ -469,6 +470,7 @@ class Config:
     patience: int | None = None
     fold: tuple[int, int] | None = None
     folds: int | None = None
+    start: str | None = None
 
     def __post_init__(self) -> None:
         _check_classes(self.num_classes)
@@ -484,7 +486,7 @@ class Config:
     @property
     def takes_holes(self) -> bool:
         """Whether its model is content with missing values."""
-        return self.model in ("lightgbm", "moments")
+        return self.model in ("lightgbm", "moments", "histogram")
 
     @property
     def seed(self) -> int:

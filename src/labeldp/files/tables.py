@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from labeldp.errors import InputError
 from labeldp.files.atomic import explain, look_up
 from labeldp.files.ids import without_views
+from labeldp.files.ours import our_file
 
 _BATCH_BYTES = 32 << 20
 _MAX_BATCH_ROWS = 1 << 20
@@ -75,8 +76,11 @@ class TableFile(ABC):
         """
 
 
-def open_table(path: Path) -> TableFile:
-    """The file as a table, by its ending; one clear sentence if it is none."""
+def open_table(path: Path, *, for_ids: bool = False) -> TableFile:
+    """The file as a table, by its ending; one clear sentence if it is none.
+
+    Released rows are one `for_ids` alone: what else they hold are observations, which are no labels, and no features.
+    """
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
@@ -96,6 +100,9 @@ def open_table(path: Path) -> TableFile:
     if not head:
         raise InputError(f"{path} is empty.")
     if head == b"PAR1":
+        ours = our_file(path)
+        if ours is not None and (ours.statistic or (ours.rows_released and not for_ids)):
+            raise InputError(f"{path} is {ours.words}; it is no table of labels or features.")
         return ParquetTable(path)
     if bare_name(path).lower().endswith((".csv", ".tsv", ".txt", ".data")):
         return CSVTable(path)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from torch import nn
 
 from labeldp.errors import InputError
-from labeldp.models.fast import FastNet
+from labeldp.models.fast import WIDTHS, FastNet
 from labeldp.models.heads import MLP, Linear
 from labeldp.models.resnets import ResNet18, WideResNet
 
-NAMES = ("fast", "linear", "mlp", "resnet18", "wide-resnet-28-4", "wide-resnet-28-8")
+NAMES = (*WIDTHS, "linear", "mlp", "resnet18", "wide-resnet-28-2", "wide-resnet-28-4", "wide-resnet-28-8")
 
 
 def build(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
@@ -28,8 +28,8 @@ def build(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
         return _imported(name)(shape, num_classes)
     if len(shape) != 3 or min(shape[1:]) < 17:
         raise InputError(f"the model {name!r} is for images of at least 17 × 17 pixels; these features are {shape}.")
-    if name == "fast":
-        return FastNet(num_classes, in_channels=shape[0])
+    if name in WIDTHS:
+        return FastNet(num_classes, shape[0], WIDTHS[name])
     if name == "resnet18":
         return ResNet18(num_classes, in_channels=shape[0])
     return WideResNet(num_classes, int(name.removeprefix("wide-resnet-28-")), in_channels=shape[0])

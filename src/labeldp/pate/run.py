@@ -22,7 +22,7 @@ import numpy.typing as npt
 from labeldp.accounting.votes import data_dependent_cost
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError
-from labeldp.features.frozen import frozen_features
+from labeldp.features.encoder import frozen_features
 from labeldp.files.atomic import place_file
 from labeldp.files.run import RunFolder, read_as, read_json, write_json
 from labeldp.files.summary import TeachersCost

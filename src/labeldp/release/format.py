@@ -23,8 +23,9 @@ from labeldp.errors import FileFormatError, InputError
 from labeldp.files.atomic import look_up
 from labeldp.files.hashing import text_parts
 from labeldp.files.ids import is_plain_id
+from labeldp.files.ours import described_file
 from labeldp.mechanisms import Mechanism, NoPrivacy, PriorAware, mechanism_from_json
-from labeldp.release.header import FORMAT, is_common, is_text, stated_statistic
+from labeldp.release.header import FORMAT, is_common, is_text
 from labeldp.release.prior import PriorOrigin
 
 _HEADER = b"labeldp"
@@ -198,6 +199,9 @@ def _altered(path: Path) -> FileFormatError:
 def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechanism]:
     if text is None:
         raise FileFormatError(f"{path} is a Parquet file, but not a labeldp release.")
+    ours = described_file({_HEADER: text})
+    if ours is not None and not ours.rows_released:
+        raise FileFormatError(f"{path} is {ours.words}; it is no release of rows.")
     try:
         header = json.loads(text)
         canonical(header)  # a number beyond all floats is damage
@@ -206,11 +210,6 @@ def _read_header(path: Path, text: bytes | None) -> tuple[dict[str, Any], Mechan
         raise FileFormatError(f"{path} has a damaged description.") from None
     if not isinstance(version, int) or version > FORMAT:
         raise FileFormatError(f"{path} was made by a newer labeldp (format {version!r}); update to read it.")
-    statistic = stated_statistic(header)
-    if statistic is not None:
-        raise FileFormatError(
-            f"{path} is no release of rows: it holds one statistic of them ({statistic}). `labeldp inspect` shows what it says."
-        )
     if not is_header(header):
         raise FileFormatError(f"{path} has a damaged description.")
     try:

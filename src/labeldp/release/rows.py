@@ -120,7 +120,7 @@ class Named(Selection):
             except (OSError, UnicodeDecodeError):
                 raise InputError(f"{path} is no text of ids, one a line.") from None
             return cls.of([line.strip() for line in lines if line.strip()])
-        table = open_table(path)
+        table = open_table(path, for_ids=True)
         names = [name for name in (id_column, "id") if name in table.columns]
         if not names:
             raise InputError(

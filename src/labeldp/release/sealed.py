@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from labeldp.accounting.journal import canonical
 from labeldp.errors import FileFormatError, InputError
 from labeldp.files.atomic import look_up
+from labeldp.files.ours import our_file
 from labeldp.release.header import FORMAT, is_common, is_text, stated_statistic
 
 _HEADER = b"labeldp"
@@ -118,6 +119,9 @@ def read_sealed(path: Path) -> Sealed:
     """All of it, checked. A file may be anybody's."""
     if look_up(path) is None or path.is_dir():
         raise InputError(f"there is no file {path}.")
+    ours = our_file(path)
+    if ours is not None and not ours.statistic:
+        raise FileFormatError(f"{path} is {ours.words}; it is no statistic of labels.")
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             metadata = file.metadata.metadata or {}

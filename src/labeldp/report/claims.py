@@ -16,7 +16,7 @@ from labeldp.files.summary import Certificate
 from labeldp.release.joint import join_releases
 from labeldp.release.release import Release
 from labeldp.report.runs import Run
-from labeldp.statistics.moments_file import Moments
+from labeldp.statistics.reading import Fittable
 
 
 def checked(run: Run) -> Run:
@@ -43,8 +43,8 @@ def checked(run: Run) -> Run:
     return with_others(replace(run, checked=True), whole)
 
 
-def _fitted(run: Run, moments: Moments) -> Run:
-    """The same of a model that was fitted to moments."""
+def _fitted(run: Run, moments: Fittable) -> Run:
+    """The same of a model that was fitted to moments, or to a histogram."""
     proven = (decode(Certificate, moments.certificate()), "central", moments.insecure)
     if (run.certificate, run.trust, run.insecure) != proven or run.release != moments.checksum:
         raise InputError(f"{run.name} states another certificate than its moments prove: its summary.json was altered.")

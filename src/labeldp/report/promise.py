@@ -10,7 +10,7 @@ from labeldp.accounting.statement import promise_text
 from labeldp.files.summary import Certificate
 from labeldp.release.release import Release
 from labeldp.report.runs import Run
-from labeldp.statistics.moments_file import Moments
+from labeldp.statistics.reading import Fittable
 
 EXAMPLES = (0.01, 0.1, 0.5, 0.9)
 
@@ -87,9 +87,9 @@ def raised_in(run: Run) -> tuple[str, ...]:
     return tuple(sorted({str(one["at"])[:10] for budget in budgets for one in budget["raised"]}))
 
 
-def _of_its_data(run: Run) -> list[Release | Moments]:
+def _of_its_data(run: Run) -> list[Release | Fittable]:
     """The releases of the data set that was trained on, by the ledger that released it: others promise nothing of it."""
-    mine: tuple[Release | Moments, ...] = (*run.releases, *run.statistics)
+    mine: tuple[Release | Fittable, ...] = (*run.releases, *run.statistics)
     first = next(
         (file for one in run.trained_on or run.made_from for file in mine if file.checksum == one),
         None,

@@ -16,7 +16,7 @@ from labeldp.evaluation.accuracy import accuracy_parts
 from labeldp.evaluation.metrics import metric_text
 from labeldp.files.summary import Certificate, Metrics, Start, StatedAudit, StatedConfusion, StatedCurves, StatedMetric
 from labeldp.release.release import Release
-from labeldp.statistics.moments_file import Moments
+from labeldp.statistics.reading import Fittable
 
 # What a page says of numbers that these files state and nothing here can check: they may be somebody else's.
 FOUND_BY_RUN = "by its own account: that the run found what its files say"
@@ -244,7 +244,7 @@ class Run:
     starts: tuple[Start, ...] = ()
     releases: tuple[Release, ...] = ()
     others: tuple[Release, ...] = ()  # of other rows, which judged
-    statistics: tuple[Moments, ...] = ()  # in place of releases: what a linear model was fitted to
+    statistics: tuple[Fittable, ...] = ()  # in place of releases: what its model was fitted to
     own_ledger: Path | None = None
     ledger: dict[str, Any] | None = None
     unrecorded: bool = False  # a ledger was named, and knows none of its releases
@@ -273,7 +273,7 @@ class Run:
         return None if self.certificate is None else self.certificate.epsilon
 
     @property
-    def files(self) -> tuple[Release | Moments, ...]:
+    def files(self) -> tuple[Release | Fittable, ...]:
         """Everything here that an owner handed over."""
         return (*self.releases, *self.others, *self.statistics)
 

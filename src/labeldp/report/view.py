@@ -24,7 +24,7 @@ from labeldp.report.promise import EXAMPLES, Cap, best_guess, cap_of, condition
 from labeldp.report.runs import Run
 from labeldp.report.scorecard import Scorecard
 from labeldp.report.signoff import SignOff
-from labeldp.statistics.moments_file import Moments
+from labeldp.statistics.reading import Fittable
 
 # ----------------------------------------------------------------
 # Did it act? What the noise did to these labels, as far as the release alone can tell.
@@ -157,7 +157,7 @@ class View:
     anchor: str
     signoff: SignOff
     checklist: tuple[CheckedLine, ...]
-    handed_over: tuple[tuple[Release | Moments, HandedOver], ...]
+    handed_over: tuple[tuple[Release | Fittable, HandedOver], ...]
     axis: Markup | None
     loss: Markup | None
     selecting: Markup | None

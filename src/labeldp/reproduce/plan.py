@@ -96,7 +96,7 @@ class Result:
 def _flop(summary: TrainingSummary | PateSummary) -> float:
     if isinstance(summary, PateSummary):
         return summary.teachers_flop + summary.students_flop
-    return summary.train_flop
+    return summary.train_flop + summary.start_flop
 
 
 def _seconds(summary: TrainingSummary | PateSummary, owner: OwnersSummary) -> float:

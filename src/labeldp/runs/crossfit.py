@@ -34,18 +34,9 @@ def cross_fit(
     The summary's accuracy is that of the parts' models, each on the rows that it has not seen, and `crossfitted.parquet` has their
     probabilities. The final model saw more rows and is usually better than that: with few rows, or few folds, by some points.
     """
-    if not 2 <= folds <= len(job.release):
-        raise InputError(f"`folds` is from 2 to the number of rows; got {folds}.")
+    check_folds(job, folds)
     mechanism, observations = job.release.mechanism, job.release.observations
     judges = np.flatnonzero(judging_rows(mechanism, observations))
-    if len(judges) < folds:
-        raise InputError("`folds` needs rows that can judge, and this release has too few of them, or none.")
-    if job.release.origins and not job.prior_saw_none:
-        raise InputError(
-            "`folds` and releases with a public prior do not go together: the rows of a fold would have shaped the others' channels."
-        )
-    if job.select != "last":
-        raise InputError("`folds` and `select='best'` do not go together: the rows of a fold only report.")
     run, whole = RunFolder(folder), replace(job, holdout=0.0, folds=folds)
     if world.first:
         run.match(whole.config())
@@ -74,3 +65,19 @@ def cross_fit(
     summary |= {"seconds": summary["seconds"] + seconds, "train_flop": summary["train_flop"] * folds}
     run.write_summary("training", summary)
     return summary
+
+
+def check_folds(job: Job, folds: int) -> None:
+    """What cannot be cross-fitted, in a sentence."""
+    if not 2 <= folds <= len(job.release):
+        raise InputError(f"`folds` is from 2 to the number of rows; got {folds}.")
+    mechanism, observations = job.release.mechanism, job.release.observations
+    judges = np.flatnonzero(judging_rows(mechanism, observations))
+    if len(judges) < folds:
+        raise InputError("`folds` needs rows that can judge, and this release has too few of them, or none.")
+    if job.release.origins and not job.prior_saw_none:
+        raise InputError(
+            "`folds` and releases with a public prior do not go together: the rows of a fold would have shaped the others' channels."
+        )
+    if job.select != "last":
+        raise InputError("`folds` and `select='best'` do not go together: the rows of a fold only report.")

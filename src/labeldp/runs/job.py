@@ -21,6 +21,7 @@ from labeldp.release.prior import PriorOrigin
 if TYPE_CHECKING:
     from labeldp.estimators.boosted import BoostingRecipe
     from labeldp.estimators.linear import LinearRecipe
+    from labeldp.runs.start import Start
     from labeldp.training.recipe import Recipe
 
 Rows = npt.NDArray[np.int64]
@@ -95,6 +96,7 @@ class Job:
     codes: str = ""
     canary_share: float = 0.0
     machine: Machine = field(default_factory=Machine)
+    start: Start | None = None  # None: at random
     prior_saw_none: bool = False  # said by whoever knows it: the public priors were made without any of these rows
 
     def __post_init__(self) -> None:
@@ -108,6 +110,10 @@ class Job:
             raise InputError(f"`select` is last or best; got {self.select!r}.")
         if self.patience is not None and (self.patience < 1 or self.select != "best"):
             raise InputError("`patience` is a number of epochs, from 1, and goes with `select='best'`.")
+        if not 0 <= self.canary_share < 1:
+            raise InputError(f"the share of canaries is from 0 to below 1; got {self.canary_share:g}.")
+        if self.start is not None:
+            self.start.check(self.model, tuple(self.features.shape[1:]))
         for origin in self.release.origins:
             self._check_stage(origin)
 
@@ -191,6 +197,7 @@ class Job:
             "select": self.select,
             "patience": self.patience,
             "recipe": self.recipe.to_json(),
+            **({} if self.start is None else {"start": self.start.digest}),
             **({"categorical": list(self.categorical), "codes": self.codes} if self.categorical else {}),
         }
 

@@ -1,4 +1,4 @@
-"""A linear model from moments, in a run directory: fitted at once, and free to repeat."""
+"""A model from moments or from a histogram of labels, in a run directory: fitted at once, and free to repeat."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from labeldp.files.atomic import place_file
 from labeldp.files.run import RunFolder
 from labeldp.files.summary import TrainedRows
 from labeldp.runs.judging import estimate_json
-from labeldp.statistics.moments_file import Moments
-
-MODEL = "moments"
+from labeldp.statistics.reading import Fittable
 
 
-def train_moments(moments: Moments, features: Features, folder: Path, *, path: Path | None = None) -> dict[str, Any]:
+def train_moments(moments: Fittable, features: Features, folder: Path, *, path: Path | None = None) -> dict[str, Any]:
     """Fit in `folder`; return the summary. `path` is where the moments are."""
     run, x = RunFolder(folder), features.ordered(moments.statistic.columns)
     flat = x.reshape(len(x), -1)
+    ready = moments.made_ready(flat)  # other features are refused before a run is begun
     promise = {
         "certificate": moments.certificate(),
         "trust": "central",
@@ -47,18 +46,17 @@ def train_moments(moments: Moments, features: Features, folder: Path, *, path: P
             ids, TrainedRows(by_id=features.named, data_set=moments.data_set, behind=(), unknown_prior=False)
         )
         start = time.perf_counter()
-        fitted = moments.fit(flat)
+        fitted = moments.fit_ready(ready)
         seconds = time.perf_counter() - start
         place_file(run.fitted, lambda file: file.write(fitted.to_bytes()))
         plan = moments.statistic
-        shares = fitted.model.shares
         summary = {
             **promise,
             **estimate_json(None),
             "mechanism": {"name": plan.name, "num_classes": plan.num_classes, "parameters": {"noise": plan.noise.to_json()}},
-            "model": MODEL,
+            "model": plan.name,
             "rows_trained": moments.rows,
-            "epochs": fitted.model.iterations,
+            "epochs": fitted.iterations,
             "train_flop": 0,
             "seconds": seconds,
             "dtype": "float32",
@@ -70,18 +68,18 @@ def train_moments(moments: Moments, features: Features, folder: Path, *, path: P
             "rows_held_out": 0,
             "epoch_selected": None,
             "processes": 1,
-            "commonest_class_estimated": float(np.max(shares)),
+            "commonest_class_estimated": float(np.max(fitted.class_shares)),
         }  # fmt: skip
     run.write_summary("training", summary)
     return summary
 
 
-def _config(moments: Moments, flat: Any, features: Features) -> dict[str, Any]:
+def _config(moments: Fittable, flat: Any, features: Features) -> dict[str, Any]:
     return {
         "release": moments.checksum,
         "data_set": moments.data_set,
         "label": moments.header.get("label"),
-        "model": MODEL,
+        "model": moments.statistic.name,
         "num_classes": moments.statistic.num_classes,
         "label_names": moments.header.get("label_names"),
         "feature_shape": list(flat.shape[1:]),

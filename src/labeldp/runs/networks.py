@@ -37,7 +37,7 @@ def learn(job: Job, run: RunFolder, split: RowSplit, watch: Watch, world: World)
         if run.checkpoint.exists():
             trainer.load(run.checkpoint)
         else:
-            trainer.prepare(features)
+            _prepare(trainer, job, features)
         # Only once all have read this checkpoint may the first write the next; and all must have read the same.
         if world.told(trainer.epoch) != trainer.epoch:
             raise InputError(
@@ -72,10 +72,17 @@ def fitted(job: Job) -> Probabilities:
     features = torch.from_numpy(np.ascontiguousarray(job.features))
     with explained_model(job.model):
         trainer = trainer_of(job)
-        trainer.prepare(features)
+        _prepare(trainer, job, features)
         for _ in trainer.fit(features, job.split().train, job.known):
             pass
     return _probabilities(trainer)
+
+
+def _prepare(trainer: Trainer, job: Job, features: torch.Tensor) -> None:
+    """What public features alone can tell a model before it is trained."""
+    trainer.prepare(features)
+    if job.start is not None:
+        job.start.into(trainer)
 
 
 def trainer_of(job: Job, world: World = ALONE) -> Trainer:

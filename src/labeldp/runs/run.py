@@ -84,6 +84,7 @@ def train(
             "epochs": learned.epochs,
             "epoch_selected": learned.epoch_selected,
             "train_flop": learned.train_flop,
+            **({} if job.start is None else {"start_flop": job.start.encoder.flop}),
             "seconds": learned.seconds if job.timed else None,
             "processes": world.size,
             "commonest_class_estimated": commonest_class(job.release, job.canary_share),

@@ -18,13 +18,15 @@ from labeldp.files.run import RunFolder
 from labeldp.files.summary import Config
 from labeldp.machine import Machine, World, explained_memory
 from labeldp.runs.job import Job, Learned, Probabilities, Rows, RowSplit, Watch
+from labeldp.statistics.histogram_file import SharesFromHistogram
 from labeldp.statistics.moments_file import LinearFromMoments
 
 TableModel = BoostedTrees | LinearModel
-_KINDS: dict[str, type[TableModel | LinearFromMoments]] = {
+_KINDS: dict[str, type[TableModel | LinearFromMoments | SharesFromHistogram]] = {
     "lightgbm": BoostedTrees,
     "linear": LinearModel,
     "moments": LinearFromMoments,
+    "histogram": SharesFromHistogram,
 }
 
 

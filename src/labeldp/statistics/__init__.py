@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labeldp.statistics.choice_file import ModelChosen as ModelChosen
     from labeldp.statistics.confusion_file import NoisyConfusion as NoisyConfusion
+    from labeldp.statistics.histogram_file import LabelHistogram as LabelHistogram
+    from labeldp.statistics.histogram_file import histogram as histogram
     from labeldp.statistics.moments_file import Moments as Moments
     from labeldp.statistics.moments_file import moments as moments
     from labeldp.statistics.score_file import Score as Score
     from labeldp.statistics.scoring import score as score
 
 _WHERE = {
-    "ModelChosen": "choice_file", "Moments": "moments_file", "NoisyConfusion": "confusion_file",
-    "Score": "score_file", "moments": "moments_file", "score": "scoring",
+    "LabelHistogram": "histogram_file", "ModelChosen": "choice_file", "Moments": "moments_file", "NoisyConfusion": "confusion_file",
+    "Score": "score_file", "histogram": "histogram_file", "moments": "moments_file", "score": "scoring",
 }  # fmt: skip
 
 __all__ = sorted(_WHERE)

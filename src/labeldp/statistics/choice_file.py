@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,13 +10,13 @@ import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost
 from labeldp.entropy import Entropy
-from labeldp.errors import FileFormatError, InputError
+from labeldp.errors import InputError
 from labeldp.mechanisms.base import Guarantee, check_word
 from labeldp.private import PrivateLabels, check_num_classes
-from labeldp.release.sealed import Sealed, read_sealed
+from labeldp.release.sealed import Sealed
 from labeldp.statistics.choose import ModelChoice, row_scores
 from labeldp.statistics.score_file import check_models
-from labeldp.statistics.statistic import Places, Statistic, StatisticFile, none_of_ours
+from labeldp.statistics.statistic import Places, Statistic, StatisticFile
 
 _CHOSEN = "chosen"
 
@@ -98,24 +96,16 @@ class ModelChosen(StatisticFile):
 
     statistic: ChoicePlan
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> ModelChosen:
-        """From a file, perhaps another party's."""
-        sealed = read_sealed(Path(path))
-        if sealed.header["statistic"]["name"] != ChoicePlan.name:
-            raise FileFormatError(f"{path} holds {sealed.header['statistic']['name']}, not a choice of a model.")
-        try:
-            chosen = cls(sealed, ChoicePlan.read(sealed))
-            if sealed.arrays.keys() != {_CHOSEN} or (
-                sealed.arrays[_CHOSEN].shape,
-                sealed.arrays[_CHOSEN].dtype.kind,
-            ) != ((1,), "i"):
-                raise InputError("it lacks what was chosen")
-            if not 0 <= int(sealed.arrays[_CHOSEN][0]) < len(chosen.statistic.models):
-                raise InputError("what was chosen is no model of it")
-        except InputError as error:
-            raise none_of_ours(path, "choice", error) from None
-        return chosen
+    plan = ChoicePlan
+    noun = "choice of a model"
+
+    def _check(self) -> None:
+        """One number, of a model."""
+        chosen = self._arrays.get(_CHOSEN)
+        if chosen is None or len(self._arrays) != 1 or (chosen.shape, chosen.dtype.kind) != ((1,), "i"):
+            raise InputError("it lacks what was chosen")
+        if not 0 <= int(chosen[0]) < len(self.statistic.models):
+            raise InputError("what was chosen is no model of it")
 
     @property
     def model(self) -> str:

@@ -13,20 +13,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labeldp.accounting.cost import check_epsilon
 from labeldp.entropy import Entropy
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels, check_num_classes
 from labeldp.statistics.noise import GeometricNoise
+from labeldp.statistics.whitening import RADIUS, Preprocessing
 
 Floats = npt.NDArray[np.float64]
 Weights = npt.NDArray[np.int64]
 
 PARTS = 4  # G
+MOST_PARTS = 1 << 10
+CLUSTER_AXES = 32  # along which rows are near or far
 _NEAREST = 3
 _ENOUGH = 20_000
 _ROUNDS = 15
 _CHUNK = 1 << 21
 MOST_CLUSTERS = 1 << 12
+_LEAST_WIDTH, _MOST_WIDTH = 1e-12, 4.0 * RADIUS**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +43,14 @@ class Clusters:
     parts: int = PARTS
 
     def __post_init__(self) -> None:
-        if self.centres.ndim != 2 or not 1 <= len(self.centres) <= MOST_CLUSTERS or not np.isfinite(self.centres).all():
-            raise InputError(f"clusters are from 1 to {MOST_CLUSTERS:,} rows of finite numbers.")
-        if not 0 < self.width < math.inf or not 1 <= self.parts <= 1 << 10:
-            raise InputError("clusters have a positive width, and rows 1 to 1,024 parts.")
+        if self.centres.ndim != 2 or not 1 <= len(self.centres) <= MOST_CLUSTERS or 0 in self.centres.shape:
+            raise InputError(f"clusters are from 1 to {MOST_CLUSTERS:,} rows of numbers.")
+        if not (np.abs(self.centres) <= RADIUS).all():  # means of rows are where rows are; NaN is nowhere
+            raise InputError(f"clusters are made of finite numbers, of {RADIUS:,} at most.")
+        if not _LEAST_WIDTH <= self.width <= _MOST_WIDTH:
+            raise InputError("clusters have a positive width, and one that rows can have.")
+        if isinstance(self.parts, bool) or not isinstance(self.parts, int) or not 1 <= self.parts <= MOST_PARTS:
+            raise InputError(f"a row has from 1 to {MOST_PARTS:,} parts.")
 
     @classmethod
     def of(cls, features: npt.NDArray[Any], count: int, *, seed: int = 0, parts: int = PARTS) -> Clusters:
@@ -59,7 +68,7 @@ class Clusters:
             np.add.at(sums, nearest, some)
             centres = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres).astype(np.float32)
         least = np.concatenate([_distances(part, centres).min(axis=1) for part in _split(some, len(centres))])
-        return cls(centres, max(float(least.mean()) / 2, 1e-12), parts)
+        return cls(centres, max(float(least.mean()) / 2, _LEAST_WIDTH), parts)
 
     @property
     def count(self) -> int:
@@ -98,8 +107,15 @@ def _distances(rows: npt.NDArray[np.float32], centres: npt.NDArray[np.float32]) 
 def number_of_clusters(num_rows: int, num_classes: int, epsilon: float) -> int:
     """A public rule: as many as leave, in each, so many rows as 4 standard deviations of the noise, and 20 at least; 20 standard deviations
     for two classes, whose shares differ less from cluster to cluster."""
-    deviation = math.sqrt(2) * (1 if num_classes == 2 else 2) / epsilon
+    deviation = math.sqrt(2) * (1 if num_classes == 2 else 2) / check_epsilon(epsilon)
     return int(min(1024, max(2, num_rows / max((20 if num_classes == 2 else 4) * deviation, 20.0))))
+
+
+def public_clusters(x: Any, num_classes: int, epsilon: float, *, seed: int = 0) -> tuple[Preprocessing, Clusters]:
+    """How features are made ready, and their clusters: from public features, n, C and ε alone."""
+    preprocessing = Preprocessing.of(x, power=0.5, dimensions=CLUSTER_AXES)
+    count = number_of_clusters(len(x), check_num_classes(num_classes), epsilon)
+    return preprocessing, Clusters.of(preprocessing.apply(x), count, seed=seed)
 
 
 # ----------------------------------------------------------------
@@ -111,14 +127,31 @@ def moved_by_a_label(parts: int, num_classes: int) -> int:
     return parts * (1 if check_num_classes(num_classes) == 2 else 2)
 
 
+def cluster_sizes(where: Weights, weights: Weights, clusters: int) -> npt.NDArray[np.int64]:
+    """Of each cluster, the parts of rows that lie in it: public, and exact, since sums of floats below 2^53 are."""
+    return np.bincount(where.ravel(), weights=weights.ravel(), minlength=clusters).astype(np.int64)
+
+
+def check_weights(where: Weights, weights: Weights, clusters: int, parts: int) -> None:
+    """Σ_m w_im = G for every row, in whole numbers; the proof needs nothing else of the clusters."""
+    if (
+        where.shape != weights.shape
+        or where.ndim != 2
+        or where.dtype.kind not in "iu"
+        or weights.dtype.kind not in "iu"
+    ):
+        raise InputError("a histogram needs one row of clusters and whole weights for each label.")
+    if (weights < 0).any() or (weights.sum(axis=1) != parts).any() or (where < 0).any() or (where >= clusters).any():
+        raise InputError(f"a row's weights must add up to {parts}, over clusters that there are.")
+
+
 def exact_histogram(
     where: Weights, weights: Weights, labels: PrivateLabels, clusters: int, parts: int
 ) -> npt.NDArray[np.int64]:
     """Weights by cluster and class (of two: of the second): private. Each row's weights are checked to be whole and to add up to G."""
-    if where.shape != weights.shape or len(where) != len(labels) or weights.dtype.kind not in "iu":
+    if len(where) != len(labels):
         raise InputError("a histogram needs one row of clusters and whole weights for each label.")
-    if (weights < 0).any() or (weights.sum(axis=1) != parts).any() or (where < 0).any() or (where >= clusters).any():
-        raise InputError(f"a row's weights must add up to {parts}, over clusters that there are.")
+    check_weights(where, weights, clusters, parts)
     classes = labels.num_classes
     columns = 1 if classes == 2 else classes
     codes = labels.reveal().astype(np.int64)

@@ -5,9 +5,7 @@ How many rows are called each class is public. One label that is replaced moves 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,13 +13,13 @@ import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost
 from labeldp.entropy import Entropy
-from labeldp.errors import FileFormatError, InputError
+from labeldp.errors import InputError
 from labeldp.evaluation.confusion import Confusion
 from labeldp.mechanisms.base import Guarantee
 from labeldp.private import PrivateLabels, check_num_classes
-from labeldp.release.sealed import Sealed, read_sealed
+from labeldp.release.sealed import Sealed
 from labeldp.statistics.noise import CountNoise, noise_from_json
-from labeldp.statistics.statistic import Places, Statistic, StatisticFile, none_of_ours
+from labeldp.statistics.statistic import Places, Statistic, StatisticFile
 
 MOVED = 2
 MOST_CLASSES = 1000  # a million counts
@@ -115,16 +113,8 @@ class NoisyConfusion(StatisticFile):
 
     statistic: ConfusionPlan
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> NoisyConfusion:
-        """From a file, perhaps another party's."""
-        sealed = read_sealed(Path(path))
-        if sealed.header["statistic"]["name"] != ConfusionPlan.name:
-            raise FileFormatError(f"{path} holds {sealed.header['statistic']['name']}, not a confusion matrix.")
-        try:
-            return cls(sealed, ConfusionPlan.read(sealed))
-        except InputError as error:
-            raise none_of_ours(path, "confusion matrix", error) from None
+    plan = ConfusionPlan
+    noun = "confusion matrix"
 
     def confusion(self) -> Confusion:
         """Shares of all rows, unbiased, with errors that carry the noise and that the rows are a sample.

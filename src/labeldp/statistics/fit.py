@@ -127,6 +127,16 @@ def prior_of(residual: Floats, information: Floats, noise: float, axes: Floats, 
 # The model.
 
 
+def stored_arrays(content: bytes) -> dict[str, npt.NDArray[Any]]:
+    """Of somebody's .npz: nothing in it is executed, and nothing unfolds. A ValueError, or what NumPy says, if it is none."""
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        stored = all(one.compress_type == zipfile.ZIP_STORED for one in packed.infolist())
+        if not stored or sum(one.file_size for one in packed.infolist()) > len(content):
+            raise ValueError
+    with np.load(io.BytesIO(content), allow_pickle=False) as read:
+        return {name: np.asarray(read[name]) for name in read.files}
+
+
 @dataclass(frozen=True, eq=False)
 class MomentModel:
     """Scores x·W in units of R, one a class, of two classes that of the second; and how uncertain the weights are.
@@ -194,12 +204,7 @@ class MomentModel:
 
     @classmethod
     def _read(cls, content: bytes) -> MomentModel:
-        with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            stored = all(one.compress_type == zipfile.ZIP_STORED for one in packed.infolist())
-            if not stored or sum(one.file_size for one in packed.infolist()) > len(content):
-                raise ValueError
-        with np.load(io.BytesIO(content), allow_pickle=False) as read:
-            arrays = {name: np.asarray(read[name]) for name in read.files}
+        arrays = stored_arrays(content)
         weights, posterior, errors, ridge, shares, prior, counts = (
             arrays.pop(name)
             for name in ("weights", "posterior", "standard_errors", "ridge", "shares", "prior", "counts")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,43 +15,61 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost
 from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy
-from labeldp.errors import FileFormatError, InputError
-from labeldp.files.atomic import place_file
+from labeldp.errors import InputError
 from labeldp.mechanisms.base import Guarantee
 from labeldp.private import PrivateLabels
 from labeldp.release.header import NOBODY_SAID, HandedOver, is_text
-from labeldp.release.sealed import Sealed, read_sealed, write_sealed
+from labeldp.release.sealed import Sealed
 from labeldp.release.source import Source
 from labeldp.statistics.arrays import array_rows, make_from_arrays
-from labeldp.statistics.fit import MomentModel, fit_moments
+from labeldp.statistics.fit import MomentModel, fit_moments, stored_arrays
 from labeldp.statistics.moment_noise import MomentNoise, check_lengths, exact_moments
 from labeldp.statistics.preprocessing_rule import choose_preprocessing
-from labeldp.statistics.statistic import Places, PublicRows, Statistic, StatisticFile, StatisticOrder, none_of_ours
-from labeldp.statistics.whitening import Preprocessing, check_table
+from labeldp.statistics.statistic import Places, PublicRows, Statistic, StatisticFile, StatisticOrder
+from labeldp.statistics.whitening import Preprocessing, Quantised, check_table
 
 _SUMS = "moments"
+_FEATURES = "feature_sums"
+_SHARE_OFF = 0.01  # of a column's entries may be a step off: another machine's last bits
 _MOST_NAMES = 1 << 14
 _LONGEST_NAME = 500
 
 
+def check_columns(columns: tuple[str, ...], preprocessing: Preprocessing) -> None:
+    """What features are called, if anything: every column by a printable name of its own."""
+    if columns and len(columns) != preprocessing.inputs:
+        raise InputError("every column has one name")
+    if not all(is_text(name) and len(name) <= _LONGEST_NAME for name in columns):
+        raise InputError(f"names of columns are 1 to {_LONGEST_NAME} printable characters")
+    if len(set(columns)) != len(columns):
+        raise InputError("every column has a name of its own")
+
+
+def stated_columns(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """As a header has them; an InputError, if they are no names."""
+    columns = said.get("columns")
+    if not isinstance(columns, list) or len(columns) > _MOST_NAMES or not all(isinstance(c, str) for c in columns):
+        raise InputError("it lacks the names of its columns")
+    return tuple(columns)
+
+
 @dataclass(frozen=True, eq=False)
 class MomentsPlan(Statistic):
-    """Sums of the public features by class, each with Gaussian noise. `columns` are what the features are called, where they are."""
+    """Sums of the public features by class, each with Gaussian noise. `columns` are what the features are called, where they are.
+
+    `feature_sums` are those of all rows, whatever their class: public, exact, and nothing but a check that a fit has these features.
+    """
 
     preprocessing: Preprocessing
     noise: MomentNoise
     columns: tuple[str, ...] = ()
+    feature_sums: npt.NDArray[np.int64] | None = None  # None in files of before
     name: ClassVar[str] = "moments"
 
     def __post_init__(self) -> None:
         if (self.noise.dimensions, self.noise.radius) != (self.preprocessing.dimensions, self.preprocessing.radius):
             raise InputError("the noise is for other features than these")
-        if self.columns and len(self.columns) != self.preprocessing.inputs:
-            raise InputError("every column has one name")
-        if not all(is_text(name) and len(name) <= _LONGEST_NAME for name in self.columns):
-            raise InputError(f"names of columns are 1 to {_LONGEST_NAME} printable characters")
-        if len(set(self.columns)) != len(self.columns):
-            raise InputError("every column has a name of its own")
+        check_columns(self.columns, self.preprocessing)
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]
@@ -87,17 +103,25 @@ class MomentsPlan(Statistic):
         """The sums, and how features are made ready."""
         return {
             _SUMS: np.zeros((self.noise.dimensions, self.noise.columns), dtype=np.int64),
+            **({} if self.feature_sums is None else {_FEATURES: self.feature_sums}),
             **self.preprocessing.to_arrays(),
         }
+
+    def recognises(self, features: Quantised) -> bool:
+        """Whether these may be the features that were summed, in any order of rows; always, where the file cannot tell."""
+        if self.feature_sums is None:
+            return True
+        off = np.abs(features.sum(axis=0, dtype=np.int64).astype(np.float64) - self.feature_sums)
+        return bool((off <= 1 + _SHARE_OFF * len(features)).all())
 
     @classmethod
     def read(cls, sealed: Sealed) -> MomentsPlan:
         """From a file that may be anybody's."""
         said, arrays = sealed.header["statistic"], sealed.arrays
-        columns = said.get("columns")
-        if not isinstance(columns, list) or len(columns) > _MOST_NAMES or not all(isinstance(c, str) for c in columns):
-            raise InputError("it lacks the names of its columns")
-        plan = cls(Preprocessing.from_arrays(arrays), MomentNoise.from_json(said.get("noise")), tuple(columns))
+        noise, sums = MomentNoise.from_json(said.get("noise")), arrays.get(_FEATURES)
+        if sums is not None and (sums.shape, sums.dtype.kind) != ((noise.dimensions,), "i"):
+            raise InputError("its sums of all features are of another shape, or no whole numbers")
+        plan = cls(Preprocessing.from_arrays(arrays), noise, stated_columns(said), sums)
         if said.get("num_classes") != plan.num_classes:
             raise InputError("its noise is for other classes")
         wanted = plan.arrays()
@@ -139,6 +163,16 @@ class LinearFromMoments:
         found = self.model.probabilities(self.preprocessing.apply(x))
         return np.asarray(found / found.sum(axis=1, keepdims=True), dtype=np.float32)
 
+    @property
+    def class_shares(self) -> npt.NDArray[np.float64]:
+        """Of the rows that it was fitted to."""
+        return self.model.shares
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the fit."""
+        return self.model.iterations
+
     def to_bytes(self) -> bytes:
         """One self-contained file, without pickles: how long the first part is, and both."""
         first = io.BytesIO()
@@ -150,11 +184,7 @@ class LinearFromMoments:
         """The inverse, perhaps of another party's file; nothing in it is executed."""
         end = 8 + int.from_bytes(content[:8], "little")
         try:
-            with zipfile.ZipFile(io.BytesIO(content[8:end])) as packed:  # nothing that unfolds
-                if any(one.compress_type != zipfile.ZIP_STORED for one in packed.infolist()):
-                    raise ValueError
-            with np.load(io.BytesIO(content[8:end]), allow_pickle=False) as read:
-                preprocessing = Preprocessing.from_arrays({name: read[name] for name in read.files})
+            preprocessing = Preprocessing.from_arrays(stored_arrays(content[8:end]))
         except InputError:
             raise
         except Exception:  # whatever NumPy says of a damaged archive
@@ -170,35 +200,36 @@ class Moments(StatisticFile):
 
     statistic: MomentsPlan
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Moments:
-        """From a file, perhaps another party's."""
-        sealed = read_sealed(Path(path))
-        if sealed.header["statistic"]["name"] != MomentsPlan.name:
-            raise FileFormatError(f"{path} holds {sealed.header['statistic']['name']}, not moments.")
-        try:
-            return cls(sealed, MomentsPlan.read(sealed))
-        except InputError as error:
-            raise none_of_ours(path, "file of moments", error) from None
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it once more."""
-        place_file(Path(path), lambda file: write_sealed(file, self.header, self._arrays))
+    plan = MomentsPlan
+    noun = "file of moments"
 
     @property
     def sums(self) -> npt.NDArray[np.int64]:
         """T̃ in grid steps, (dimensions, columns): of two classes one column, the second class's."""
         return self._arrays[_SUMS]
 
-    def fit(self, x: Any) -> LinearFromMoments:
-        """The linear model of these features: those that the moments were summed over, in any order. Free, as often as you like."""
-        plan = self.statistic
-        quantised = plan.preprocessing.apply(x)
+    def made_ready(self, x: Any) -> Quantised:
+        """These features as the moments were summed of them; refused, if they are other rows or other columns."""
+        quantised = self.statistic.preprocessing.apply(x)
         if len(quantised) != self.rows:
             raise InputError(
                 f"these moments were summed over {self.rows:,} rows; the features have {len(quantised):,}."
             )
-        model = fit_moments(quantised, self.sums, plan.noise, plan.preprocessing.variances)
+        if not self.statistic.recognises(quantised):
+            raise InputError(
+                "these are not the features that the moments were summed over: bring the same rows, in any order, with the same columns "
+                "in the same order and the same numbers in them."
+            )
+        return quantised
+
+    def fit(self, x: Any) -> LinearFromMoments:
+        """The linear model of these features: those that the moments were summed over, in any order. Free, as often as you like."""
+        return self.fit_ready(self.made_ready(x))
+
+    def fit_ready(self, features: Quantised) -> LinearFromMoments:
+        """The same, of features that were made ready."""
+        plan = self.statistic
+        model = fit_moments(features, self.sums, plan.noise, plan.preprocessing.variances)
         return LinearFromMoments(plan.preprocessing, model)
 
 
@@ -231,6 +262,12 @@ def moments(
     return Moments.load(make_from_arrays(order, ledger, entropy, again))
 
 
+def in_one_order(x: npt.NDArray[Any], rows: PublicRows, source: Source) -> tuple[npt.NDArray[Any], PublicRows]:
+    """The same features in another order of rows are the same request."""
+    order, ordered = rows.in_one_order(source.id_form)
+    return (x, rows) if rows.ids is None else (x[order], ordered)
+
+
 def moments_order(
     source: Source,
     data_set: str,
@@ -244,6 +281,7 @@ def moments_order(
 ) -> StatisticOrder:
     """What the ledger is asked for: noisy sums of these features by class. How features are made ready follows from public facts."""
     stamp, classes = source.stamp(), source.classes.count
+    x, rows = in_one_order(check_table(x), rows, source)
     preprocessing = choose_preprocessing(x, classes, epsilon=epsilon, delta=delta)
     noise = MomentNoise.calibrated(
         epsilon=epsilon,
@@ -252,9 +290,9 @@ def moments_order(
         dimensions=preprocessing.dimensions,
         num_classes=classes,
     )
-    plan = MomentsPlan(preprocessing, noise, tuple(columns))
     quantised = preprocessing.apply(x)
     check_lengths(quantised, noise.radius)  # here, too: before anything is charged
+    plan = MomentsPlan(preprocessing, noise, tuple(columns), quantised.sum(axis=0, dtype=np.int64))
     known_by = {"features": hashlib.sha256(np.ascontiguousarray(quantised).tobytes()).hexdigest()[:32]}
     return StatisticOrder(
         source, plan, data_set, rows, lambda: MomentsGathering(plan, quantised), known_by=known_by, stamp=stamp,

@@ -21,7 +21,8 @@ import numpy as np
 from labeldp.accounting.cost import Cost, check_delta, check_epsilon
 from labeldp.errors import InputError
 from labeldp.private import check_num_classes
-from labeldp.statistics.whitening import KNOTS, Axes, Preprocessing
+from labeldp.statistics.clusters import number_of_clusters
+from labeldp.statistics.whitening import KNOTS, Axes, Floats, Preprocessing
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 QUANTILES = (0.5, 0.75, 0.9)
@@ -111,7 +112,7 @@ def known_by_moments(num_rows: int, dimensions: int, num_classes: int, mu: float
     return tau * told / (1 + tau * told)
 
 
-def known_by_rows(num_rows: int, dimensions: int, num_classes: int, epsilon: float) -> float:
+def known_by_rows(num_rows: int, dimensions: float, num_classes: int, epsilon: float) -> float:
     """The same of randomized response at a pure ε, read as evidence: I = n·v·κ.
 
     κ is what a released label tells of a logit, relative to the label itself, where classes are alike: a class is observed
@@ -139,3 +140,51 @@ def moments_beat_rows(num_rows: int, dimensions: int, num_classes: int, epsilon:
     return known_by_moments(num_rows, dimensions, num_classes, mu) > known_by_rows(
         num_rows, dimensions, num_classes, epsilon
     )
+
+
+# ----------------------------------------------------------------
+# Where a histogram by cluster beats rows, both at a pure ε.
+
+
+def _falling(dimensions: int) -> Floats:
+    """Shares of the variance, along axes of which the j-th has a j-th of the first's."""
+    shares = 1.0 / np.arange(1, dimensions + 1)
+    return np.asarray(shares / shares.sum())
+
+
+def _held_by_clusters(shares: Floats, count: int) -> float:
+    """The most of a Gaussian's variance that can lie between K cells: reverse water-filling, Σ_j ½·log⁺(λ_j/θ) = log K."""
+    low, high = float(shares[-1]) * count ** (-2 / len(shares)), float(shares[0])
+    for _ in range(100):
+        water = math.sqrt(low * high)
+        rate = 0.5 * float(np.log(np.maximum(1.0, shares / water)).sum())
+        low, high = (water, high) if rate > math.log(count) else (low, water)
+    return float(np.maximum(0.0, shares - high).sum())
+
+
+def known_by_histogram(num_rows: int, dimensions: int, num_classes: int, epsilon: float) -> float:
+    """The share of the logits' variance that a histogram by K public clusters tells, where axes fall as above and signal follows variance.
+
+    Between cells lies c of the variance; of their means, whose variance is g·c, counts of n/K rows with noise of deviation s = √2·m/ε tell
+    with an error of 1/N + (s/N)², N = n·v/K; m = 1 for two classes, 2√(1 − 1/C) for more.
+    """
+    v = (1 / num_classes) * (1 - 1 / num_classes)
+    clusters = number_of_clusters(num_rows, num_classes, epsilon)
+    held = _held_by_clusters(_falling(dimensions), clusters)
+    deviation = math.sqrt(2) * (1 if num_classes == 2 else 2 * math.sqrt(1 - 1 / num_classes)) / epsilon
+    n = num_rows * v / clusters
+    signal = _LOGIT_VARIANCE * held
+    return held * signal / (signal + 1 / n + (deviation / n) ** 2)
+
+
+def pure_beats_rows(num_rows: int, dimensions: int, num_classes: int, epsilon: float) -> bool:
+    """Whether a histogram by cluster tells more than randomized rows tell a linear model of the same axes, both at a pure ε."""
+    if num_rows < 1 or dimensions < 1:
+        raise InputError("a histogram needs at least one row and one dimension.")
+    check_num_classes(num_classes)
+    check_epsilon(epsilon)
+    # Of an axis with the share λ_j the prior is that of 1/λ_j axes that are alike.
+    by_rows = sum(
+        share * known_by_rows(num_rows, 1 / share, num_classes, epsilon) for share in _falling(dimensions).tolist()
+    )
+    return bool(known_by_histogram(num_rows, dimensions, num_classes, epsilon) > by_rows)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,19 +11,18 @@ import numpy.typing as npt
 
 from labeldp.accounting.cost import Cost
 from labeldp.entropy import Entropy
-from labeldp.errors import FileFormatError, InputError
+from labeldp.errors import InputError
 from labeldp.evaluation.confusion import Confusion
 from labeldp.evaluation.curves import Curves
 from labeldp.evaluation.metrics import MetricEstimate
-from labeldp.files.atomic import place_file
 from labeldp.mechanisms.base import Guarantee
 from labeldp.private import PrivateLabels, check_num_classes
-from labeldp.release.sealed import Sealed, read_sealed, write_sealed
+from labeldp.release.sealed import Sealed
 from labeldp.statistics.bins import ScoreLayout
 from labeldp.statistics.counts import ScoreCounts
 from labeldp.statistics.differences import difference
 from labeldp.statistics.noise import CountNoise, GaussianCountNoise, GeometricNoise, noise_from_json
-from labeldp.statistics.statistic import Places, Statistic, StatisticFile, none_of_ours
+from labeldp.statistics.statistic import Places, Statistic, StatisticFile
 
 MOST_MODELS = 1000
 _LAYOUT = "model"  # the column that says of which model a cell is
@@ -168,27 +165,13 @@ class Score(StatisticFile):
 
     statistic: ScorePlan
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Score:
-        """From a file, perhaps another party's."""
-        return cls.of(read_sealed(Path(path)), path)
+    plan = ScorePlan
+    noun = "score"
 
-    @classmethod
-    def of(cls, sealed: Sealed, path: str | os.PathLike[str] = "the file") -> Score:
-        """From what was read."""
-        if sealed.header["statistic"]["name"] != ScorePlan.name:
-            raise FileFormatError(f"{path} holds {sealed.header['statistic']['name']}, not a score.")
-        try:
-            score = cls(sealed, ScorePlan.read(sealed))
-            for model in score.models:
-                score.counts(model)
-        except InputError as error:
-            raise none_of_ours(path, "score", error) from None
-        return score
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it once more."""
-        place_file(Path(path), lambda file: write_sealed(file, self.header, self._arrays))
+    def _check(self) -> None:
+        """Counts that can be told of."""
+        for model in self.models:
+            self.counts(model)
 
     @cached_property
     def _tables(self) -> tuple[ScoreCounts, ...]:

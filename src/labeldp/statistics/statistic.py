@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import IO, Any, ClassVar, Protocol, TypeAlias
+from typing import IO, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,15 @@ from labeldp.accounting.book import Book, ReleaseRecord
 from labeldp.accounting.cost import Cost
 from labeldp.entropy import Entropy
 from labeldp.errors import FileFormatError, InputError
+from labeldp.files.atomic import place_file
 from labeldp.files.ids import comparable, plain_ids, repeated
+from labeldp.files.ours import our_file
 from labeldp.mechanisms.base import Guarantee
 from labeldp.private import PrivateLabels, unheard
 from labeldp.release.deliverable import Deliverable, Fill, Progress
 from labeldp.release.header import NOBODY_SAID, HandedOver
 from labeldp.release.rows import Named, Selection, Span
-from labeldp.release.sealed import Arrays, Sealed, as_arrays, is_sealed_header, shapes, write_sealed
+from labeldp.release.sealed import Arrays, Sealed, as_arrays, is_sealed_header, read_sealed, shapes, write_sealed
 from labeldp.release.source import Source, Survey
 
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -242,15 +244,32 @@ def certificate_of(statistic: Statistic, insecure: str | None) -> dict[str, Any]
     return {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "reason": None}
 
 
-def none_of_ours(path: str | os.PathLike[str], what: str, error: InputError) -> FileFormatError:
-    """For a file whose description or numbers do not fit each other."""
-    return FileFormatError(f"{path} is no {what} that labeldp makes: {str(error).rstrip('.')}.")
+_File = TypeVar("_File", bound="StatisticFile")
 
 
 class StatisticFile:
     """What every file of a statistic tells, whatever it holds; its certificate is computed anew."""
 
+    plan: ClassVar[type[Statistic]]  # the kind of statistic that such a file holds
+    noun: ClassVar[str]  # what it is called in a sentence
     statistic: Statistic
+
+    @classmethod
+    def load(cls: type[_File], path: str | os.PathLike[str]) -> _File:
+        """From a file, perhaps another party's."""
+        sealed = read_sealed(Path(path))
+        if sealed.header["statistic"]["name"] != cls.plan.name:
+            ours = our_file(Path(path))
+            raise FileFormatError(f"{path} is {ours.words if ours else 'another statistic'}; it is no {cls.noun}.")
+        try:
+            file = cls(sealed, cls.plan.read(sealed))
+            file._check()
+        except InputError as error:
+            raise FileFormatError(f"{path} is no {cls.noun} that labeldp makes: {str(error).rstrip('.')}.") from None
+        return file
+
+    def _check(self) -> None:
+        """Whether its numbers can be such a statistic's; an InputError, if not. (Its description is, by now.)"""
 
     def __init__(self, sealed: Sealed, statistic: Statistic) -> None:
         """Use `load`."""
@@ -264,6 +283,10 @@ class StatisticFile:
         paid = statistic.guarantee()
         if not paid.delta and any(one["epsilon"] < paid.epsilon * (1 - 1e-9) for one in promises):
             raise InputError("it promises less of all that was released of its data set than it alone has cost")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it once more."""
+        place_file(Path(path), lambda file: write_sealed(file, self.header, self._arrays))
 
     @property
     def data_set(self) -> str:

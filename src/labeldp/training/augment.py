@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -50,6 +52,21 @@ def mixed(rows: Tensor, most: float, generator: torch.Generator) -> Tensor:
     share = most * torch.rand(len(rows), generator=generator).to(rows.device)
     others = rows[torch.randperm(len(rows), generator=generator).to(rows.device)]
     return torch.lerp(rows, others, share.reshape(-1, *(1,) * (rows.ndim - 1)))
+
+
+def mixed_pairs(
+    rows: Tensor, concentration: float, generator: torch.Generator
+) -> tuple[Tensor, npt.NDArray[np.int64], float]:
+    """Mixup (Zhang et al. 2018): λ·row + (1 − λ)·its partner, who that is, and λ, which is Beta(concentration, concentration).
+
+    One λ for the batch. Of evidence, not labels, there is nothing to mix: its *losses* are, λ·loss(e) + (1 − λ)·loss(e of the partner).
+    """
+    if not concentration:
+        return rows, np.arange(len(rows)), 1.0
+    partners = torch.randperm(len(rows), generator=generator)
+    seed = int(torch.randint(1 << 62, (), generator=generator))
+    share = float(np.random.default_rng(seed).beta(concentration, concentration))
+    return torch.lerp(rows[partners.to(rows.device)], rows, share), partners.numpy(), share
 
 
 # ----------------------------------------------------------------

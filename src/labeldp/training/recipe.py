@@ -30,6 +30,7 @@ class Recipe:
     )
     randaugment: int = 0  # random operations an image
     cutout: int = 0  # side of the square that is blanked, in pixels
+    mixup: float = 0.0  # mix pairs of rows, and their losses, by a share that is Beta(mixup, mixup); 0: none
     average: float = 0.0  # predict with an exponential moving average of the weights that keeps this share a step
     prior: str = "model"  # what evidence meets: the model's own output (ALIBI), its "average"'s, or "none"
     denoise: str = "bayes"  # evidence, which knows the noise; or the paper's uninformed "min-projection", "softmax", "argmax", "none"
@@ -56,6 +57,12 @@ class Recipe:
             raise InputError(f"`weight_decay` is not negative; got {self.weight_decay:g}.")
         if not 0 <= self.average < 1:
             raise InputError(f"`average` keeps a share from 0 (no average) to below 1; got {self.average:g}.")
+        if not 0 <= self.mixup < math.inf:
+            raise InputError(
+                f"`mixup` is not negative; got {self.mixup:g}. Usual are 0.2 to 1; larger ones mix more nearly by halves."
+            )
+        if self.mixup and self.unlabelled:
+            raise InputError("`mixup` does not go with FixMatch, whose strong views do the same work.")
         if self.prior not in ("model", "average", "none"):
             raise InputError(f"`prior` is model, average or none; got {self.prior!r}.")
         if self.denoise not in ("bayes", *WAYS):
@@ -132,6 +139,7 @@ class Recipe:
 
 
 _LATER = (
+    "mixup",
     "denoise",
     "bias_decay",
     "unlabelled",

@@ -19,7 +19,7 @@ from torch.optim.swa_utils import AveragedModel
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.machine import ALONE, World, encode
-from labeldp.training.augment import cutout, flip, randaugment, shift
+from labeldp.training.augment import cutout, flip, mixed_pairs, randaugment, shift
 from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
 from labeldp.training.recipe import Recipe
 
@@ -182,19 +182,24 @@ class Trainer:
         self, forward: Any, features: Tensor, batch: npt.NDArray[np.int64], evidence: Evidence, generator: torch.Generator
     ) -> Tensor:  # fmt: skip
         """One update from this batch of rows; the mean loss of this process's share of it."""
-        share = np.array_split(batch, self.world.size)[self.world.rank]
-        parts = np.array_split(share, self.recipe.accumulate)
+        own = np.array_split(batch, self.world.size)[self.world.rank]
+        parts = np.array_split(own, self.recipe.accumulate)
         total = torch.zeros((), device=self.device)
         self._optimizer.zero_grad(set_to_none=True)
         for index, chosen in enumerate(parts):
             last = index == len(parts) - 1
             with nullcontext() if last or self.world.size == 1 else forward.no_sync():
                 x = self._augmented(features[torch.from_numpy(chosen)], chosen, generator)
+                x, partners, share = mixed_pairs(x, self.recipe.mixup, generator)
                 with self._autocast():
                     logits = forward(x)
                 _check_logits(logits, len(chosen))
+                known = evidence(chosen)
+                loss = self._loss(x, logits, known)
+                if share < 1:
+                    loss = share * loss + (1 - share) * self._loss(x, logits, known[partners])
                 # Gradients are averaged over the processes; divided like this, the result is the mean over the whole batch.
-                loss = self._loss(x, logits, evidence(chosen)) * self.world.size / len(batch)
+                loss = loss * self.world.size / len(batch)
                 loss.backward()
             total += loss.detach()
         self._update()

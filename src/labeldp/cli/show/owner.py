@@ -73,6 +73,12 @@ def plan(options: PlanOptions, result: Planned) -> None:
         typer.echo(
             f"of {options.rows:,} labels beside {options.columns:,} columns, {which}, at δ = {options.delta or 1e-5:g}."
         )
+        which = (
+            "`labeldp moments --pure` tells more than rows do"
+            if result.pure
+            else "rows tell more than `labeldp moments --pure`"
+        )
+        typer.echo(f"without a δ, {which}: docs/statistics.md.")
     for name, why in found.skipped.items():
         typer.echo(f"{name} is left out: {why}")
     if result.html is not None:

@@ -119,11 +119,11 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         ("run", str(options.out)),
         ("certificate", guarantee_text(certificate, _of(summary))),
     ]
-    if summary["mechanism"]["name"] == "moments":
+    if summary["mechanism"]["name"] in ("moments", "histogram"):
         facts.append(
             (
                 "accuracy",
-                "moments judge nobody: the label owner's `labeldp score` measures it, best on rows that were held out",
+                "one statistic judges nobody: the label owner's `labeldp score` measures it, best on rows that were held out",
             )
         )
     elif summary["accuracy_estimated"] is None:
@@ -152,6 +152,8 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         where += f", {summary['processes']} processes"
     took = "" if summary["seconds"] is None else f" {summary['seconds']:.1f} s,"  # none under central trust
     flop = f"{summary['train_flop']:.3g} FLOP," if summary["train_flop"] else ""  # of trees none are counted
+    if summary.get("start_flop"):
+        flop += f" after {summary['start_flop']:.3g} from images alone,"
     facts.append(("compute", f"{flop}{took} {where}".strip()))
     if "audit" in summary:
         from labeldp.audit.result import one_line
@@ -184,7 +186,13 @@ def evaluate(options: EvaluateOptions, found: Evaluated) -> None:
 
 
 def features(options: FeaturesOptions, done: dict[str, Any]) -> None:
-    """What became of each column."""
+    """What became of each column; of images, what their encoder makes of them."""
+    if "encoder" in done:
+        learned = f" (learned by {done['flop']:.1e} FLOP, no label)" if done["flop"] else ""
+        joined = "" if done["id"] is None else f"; the column {done['id']!r} names them"
+        typer.echo(f"encoder {done['encoder']}{learned}")
+        typer.echo(f"{done['out']}: {done['features']:,} features of {done['rows']:,} images{joined}")
+        return
     encoding = done["encoding"]
     which = "added: the row's number in the file" if encoding.get("numbered") else "names the rows: kept as it is"
     apart = [] if encoding["id"] is None else [(encoding["id"], which)]

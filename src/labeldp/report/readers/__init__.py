@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from labeldp.errors import InputError
+from labeldp.files.ours import our_file
 from labeldp.files.run import RunFolder
 from labeldp.files.summary import GamesSummary, HeuristicSummary, PateSummary, TablesSummary, TrainingSummary
 from labeldp.report.readers.audits import read_games, read_heuristic, read_kept_audit
@@ -21,7 +22,8 @@ def read_run(folder: Path, *, owner: bool = False) -> Run:
     read for the owner alone.
     """
     if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
+        ours = our_file(folder)
+        what = f"is {ours.words}" if ours is not None else "is a file" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {what}; name the directory of a run (--out of train, pate run, audit).")
     run = RunFolder(folder)
     if run.audit.is_file():

@@ -13,9 +13,8 @@ from labeldp.files.predictions import read_predictions
 from labeldp.files.run import OwnerFolder, RunFolder, read_as
 from labeldp.files.summary import OwnersSummary, Start, StatedAudit, Value
 from labeldp.release.release import Release
-from labeldp.release.sealed import statistic_name
 from labeldp.report.runs import Measured, each_measured, who_sees
-from labeldp.statistics.moments_file import Moments, MomentsPlan
+from labeldp.statistics.reading import Fittable, is_fittable, load_fittable
 
 Facts: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -39,12 +38,12 @@ def releases_of(run: RunFolder, starts: Sequence[Start], wanted: tuple[str, ...]
     return tuple(found.values())
 
 
-def moments_of(run: RunFolder, starts: Sequence[Start], wanted: tuple[str, ...]) -> tuple[Moments, ...]:
-    """The moments that it was fitted to, where they are still where the run found them."""
+def moments_of(run: RunFolder, starts: Sequence[Start], wanted: tuple[str, ...]) -> tuple[Fittable, ...]:
+    """The moments, or the histogram, that it was fitted to, where they are still where the run found them."""
     for place in dict.fromkeys(run.path / path for start in starts for path in start.releases):
         try:
-            if place.is_file() and statistic_name(place) == MomentsPlan.name:
-                moments = Moments.load(place)
+            if place.is_file() and is_fittable(place):
+                moments = load_fittable(place)
                 if wanted == (moments.checksum,):
                     return (moments,)
         except (LabelDPError, OSError, ValueError):

@@ -104,6 +104,8 @@ def _facts(summary: TrainingSummary, config: Config | None) -> Facts:
     )
     took = "" if summary.seconds is None else f" in {summary.seconds:,.0f} s"
     compute = f"{summary.train_flop:.3g} FLOP" if summary.train_flop else "FLOP not counted"
+    if summary.start_flop:
+        compute += f" (before, from images alone: {summary.start_flop:.3g})"
     facts = [
         ("Model", summary.model),
         ("Rows trained on", f"{summary.rows_trained:,}"),
