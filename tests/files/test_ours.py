@@ -16,6 +16,7 @@ FORMAT = {"format": 1}
     [
         ({**FORMAT, "statistic": {"name": "score"}}, "a score, which `labeldp inspect`"),
         ({**FORMAT, "statistic": {"name": "moments"}}, "which `labeldp train --moments` reads"),
+        ({**FORMAT, "statistic": {"name": "histogram"}}, "which `labeldp train --moments` reads"),
         ({**FORMAT, "statistic": {"name": "of tomorrow"}}, "one statistic of labels, which `labeldp inspect` reads"),
         ({**FORMAT, "statistic": {"name": ["score"]}}, "one statistic of labels"),
         ({**FORMAT, "statistic": {}, "mechanism": {}}, "one statistic of labels"),

@@ -272,7 +272,7 @@ def test_absurd_counts_are_fitted(made, tmp_path, value):
 
 
 def test_another_kind_of_file(made, tmp_path):
-    with pytest.raises(FileFormatError, match="holds moments, not a histogram"):
+    with pytest.raises(FileFormatError, match="is a file of moments, which .* it is no histogram of labels"):
         LabelHistogram.load(forged(made, tmp_path / "s", name="moments"))
 
 
@@ -281,6 +281,10 @@ def test_features_of_other_rows_are_refused(made):
         made.fit(X[:-1])
     with pytest.raises(InputError, match="columns"):
         made.fit(X[:, :2])
+    for other in (X[:, ::-1], np.random.default_rng(9).normal(size=X.shape)):
+        with pytest.raises(InputError, match="not the features whose labels were counted"):
+            made.fit(other)
+    made.fit(np.random.default_rng(0).permutation(X))  # in any order
 
 
 def test_a_damaged_model_is_refused(made):

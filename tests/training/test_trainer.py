@@ -70,7 +70,7 @@ def test_the_loss_of_mixed_rows_is_the_mixed_loss():
     x = share * features[rows] + (1 - share) * features[partners]
     log_p = torch.log_softmax(made.model(x), dim=1).double()
     losses = [-torch.logsumexp(log_p + torch.from_numpy(evidence(some)), dim=1).mean() for some in (rows, partners)]
-    assert float(found) == pytest.approx(float(share * losses[0] + (1 - share) * losses[1]), rel=1e-5)
+    assert float(found) == pytest.approx((share * losses[0] + (1 - share) * losses[1]).item(), rel=1e-5)
 
 
 def test_the_same_seed_gives_the_same_model():

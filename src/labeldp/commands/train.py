@@ -55,7 +55,7 @@ class TrainingOptions(Options):
     accumulate: Annotated[int | None, Option("Compute a step in so many parts, for less memory.", panel=MODEL)] = None
     learning_rate: Annotated[float | None, Option("At its peak.", panel=MODEL)] = None
     weight_decay: Annotated[float | None, Option("How hard weights are pulled towards zero.", panel=MODEL)] = None
-    start: Annotated[Path | None, Option("Begin with a network that learned from images alone: the directory of an encoder (`labeldp features --learn contrastive`).", panel=MODEL)] = None
+    start: Annotated[Path | None, Option("Begin with an encoder's network (`labeldp features --learn contrastive`).", panel=MODEL)] = None
     mixup: Annotated[float | None, Option("Mix pairs of rows, and their losses, by shares that are Beta(this, this); 0.2 to 1.", panel=MODEL)] = None
     average: Annotated[float | None, Option("Predict with averaged weights that keep this share a step (0.999).", panel=MODEL)] = None
     prior: Annotated[str | None, Option("What evidence meets: the model's output (ALIBI), its average's, or none.", panel=MODEL, values=("model", "average", "none"))] = None
@@ -89,7 +89,7 @@ class TrainOptions(TrainingOptions):
 
     features: FeaturesOption
     release: Annotated[tuple[Path, ...], Option("A release file. Several times: releases of different rows.", panel=DATA)] = ()
-    moments: Annotated[Path | None, Option("In place of a release, what `labeldp moments` made of these very rows: a model that is fitted at once, linear, or of clusters if it was made with --pure.", panel=DATA)] = None
+    moments: Annotated[Path | None, Option("In place of a release: what `labeldp moments` made of these very rows.", panel=DATA)] = None
     id_column: IdOption = None
     image_size: ImageSizeOption = None
     test_features: Annotated[Path | None, Option("Rows with public labels.", panel=JUDGING)] = None
@@ -244,11 +244,11 @@ def job_of(
     from labeldp.machine import Machine
     from labeldp.mechanisms import judging_rows
     from labeldp.runs.job import Job
-    from labeldp.runs.start import Start
+    from labeldp.runs.pretrained import Pretrained
 
     if values.ndim != 4 and (options.randaugment or options.cutout):
         raise InputError("`randaugment` and `cutout` are for images; these features are none.")
-    start = None if options.start is None else Start.of(options.start)
+    start = None if options.start is None else Pretrained.of(options.start)
     model = options.model or (usual_model(values) if start is None else start.model)
     size = values.shape[-1] if values.ndim == 4 else 32
     recipe = recipe_of(options, model, release.mechanism.num_classes, size, epochs or options.epochs)

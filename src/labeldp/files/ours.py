@@ -18,6 +18,7 @@ _STATISTICS = {
     "confusion": f"a confusion matrix, {_SHOWN}",
     "choice": f"the choice of a model, {_SHOWN}",
     "moments": "a file of moments, which `labeldp train --moments` reads",
+    "histogram": "a histogram of labels by cluster, which `labeldp train --moments` reads",
 }
 _OTHER_STATISTIC = "one statistic of labels, which `labeldp inspect` reads"
 

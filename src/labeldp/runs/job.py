@@ -21,7 +21,7 @@ from labeldp.release.prior import PriorOrigin
 if TYPE_CHECKING:
     from labeldp.estimators.boosted import BoostingRecipe
     from labeldp.estimators.linear import LinearRecipe
-    from labeldp.runs.start import Start
+    from labeldp.runs.pretrained import Pretrained
     from labeldp.training.recipe import Recipe
 
 Rows = npt.NDArray[np.int64]
@@ -96,7 +96,7 @@ class Job:
     codes: str = ""
     canary_share: float = 0.0
     machine: Machine = field(default_factory=Machine)
-    start: Start | None = None  # None: at random
+    start: Pretrained | None = None  # None: at random
     prior_saw_none: bool = False  # said by whoever knows it: the public priors were made without any of these rows
 
     def __post_init__(self) -> None:

@@ -11,7 +11,6 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,12 +19,11 @@ import numpy.typing as npt
 from labeldp.accounting.cost import Cost
 from labeldp.accounting.ledger import Ledger
 from labeldp.entropy import Entropy
-from labeldp.errors import FileFormatError, InputError
-from labeldp.files.atomic import place_file
+from labeldp.errors import InputError
 from labeldp.mechanisms.base import Guarantee
 from labeldp.private import PrivateLabels, check_num_classes
 from labeldp.release.header import NOBODY_SAID, HandedOver
-from labeldp.release.sealed import Sealed, read_sealed, write_sealed
+from labeldp.release.sealed import Sealed
 from labeldp.release.source import Source
 from labeldp.statistics.arrays import array_rows, make_from_arrays
 from labeldp.statistics.clusters import (
@@ -45,12 +43,13 @@ from labeldp.statistics.clusters import (
 from labeldp.statistics.fit import stored_arrays
 from labeldp.statistics.moments_file import check_columns, in_one_order, stated_columns
 from labeldp.statistics.noise import GeometricNoise, noise_from_json
-from labeldp.statistics.statistic import Places, PublicRows, Statistic, StatisticFile, StatisticOrder, none_of_ours
+from labeldp.statistics.statistic import Places, PublicRows, Statistic, StatisticFile, StatisticOrder
 from labeldp.statistics.whitening import Preprocessing, check_table
 
 _COUNT, _SIZE, _CENTRES, _WIDTH = "count", "size", "centres", "width"
 _SHARES, _PARTS = "shares", "parts"
 _CHUNK = 1 << 16  # rows at a time
+_SHARE_OFF = 0.001  # of the rows may lie in another cluster: another machine's last bits
 _DAMAGED = "this is no model from a histogram, or it is damaged: fit it again."
 
 
@@ -231,33 +230,37 @@ class LabelHistogram(StatisticFile):
 
     statistic: HistogramPlan
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> LabelHistogram:
-        """From a file, perhaps another party's."""
-        sealed = read_sealed(Path(path))
-        if sealed.header["statistic"]["name"] != HistogramPlan.name:
-            raise FileFormatError(f"{path} holds {sealed.header['statistic']['name']}, not a histogram of labels.")
-        try:
-            return cls(sealed, HistogramPlan.read(sealed))
-        except InputError as error:
-            raise none_of_ours(path, "histogram of labels", error) from None
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it once more."""
-        place_file(Path(path), lambda file: write_sealed(file, self.header, self._arrays))
+    plan = HistogramPlan
+    noun = "histogram of labels"
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """Noisy, in parts of a row, (clusters, columns): of two classes one column, the second class's."""
         return self._arrays[_COUNT]
 
-    def fit(self, x: Any) -> SharesFromHistogram:
-        """The classifier of these features: those whose labels were counted, in any order. Free, as often as you like."""
+    def made_ready(self, x: Any) -> npt.NDArray[Any]:
+        """These features, if they can be those whose labels were counted, in any order; others are refused."""
         plan = self.statistic
         table = check_table(x, plan.preprocessing.inputs)
         if len(table) != self.rows:
             raise InputError(f"this histogram was counted over {self.rows:,} rows; the features have {len(table):,}.")
-        # Sizes are the owner's: another machine may round a row to another cluster, and then they would not fit the counts.
+        where, weights = _spread(plan.preprocessing, plan.clusters, table)
+        off = np.abs(cluster_sizes(where, weights, plan.clusters.count) - plan.sizes).sum()
+        if off > plan.clusters.parts * (1 + _SHARE_OFF * self.rows):
+            raise InputError(
+                "these are not the features whose labels were counted: bring the same rows, in any order, with the same columns in the "
+                "same order and the same numbers in them."
+            )
+        return table
+
+    def fit(self, x: Any) -> SharesFromHistogram:
+        """The classifier of these features: those whose labels were counted, in any order. Free, as often as you like."""
+        return self.fit_ready(self.made_ready(x))
+
+    def fit_ready(self, features: npt.NDArray[Any]) -> SharesFromHistogram:
+        """The same, of features that were looked at. Their sizes are the owner's: another machine may round a row to another cluster,
+        and then they would not fit the counts."""
+        plan = self.statistic
         model = fit_clusters(plan.clusters, self.counts, plan.sizes, plan.noise, plan.num_classes)
         every = plan.sizes @ model.shares
         return SharesFromHistogram(plan.preprocessing, model, np.asarray(every / every.sum()))

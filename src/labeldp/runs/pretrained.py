@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Start:
+class Pretrained:
     """The network of an encoder. Only such a one: a network that had learned from labels, of whatever release, might have learned from
     the rows that are held out to judge."""
 
@@ -24,7 +24,7 @@ class Start:
     digest: str
 
     @classmethod
-    def of(cls, folder: Path) -> Start:
+    def of(cls, folder: Path) -> Pretrained:
         """From an encoder's directory, learned there by contrast."""
         from labeldp.features.contrastive import ContrastiveFeaturizer
 

@@ -10,7 +10,7 @@ import pytest
 from labeldp.commands import FeaturesOptions, TrainOptions, features, train
 from labeldp.errors import InputError
 from labeldp.features.encoder import Encoder
-from labeldp.runs.start import Start
+from labeldp.runs.pretrained import Pretrained
 from labeldp.training.trainer import Trainer
 from tests.commands.releasing import release_file
 
@@ -75,5 +75,5 @@ def test_what_cannot_start_is_said(place, tmp_path):
     with pytest.raises(InputError, match=r"images of shape \(3, 20, 20\); these have \(3, 24, 24\)"):
         train(options(place, tmp_path / "run", start=place / "encoder", features=tmp_path / "larger.npy"))
     with pytest.raises(InputError, match="no encoder"):
-        Start.of(place / "run")
+        Pretrained.of(place / "run")
     assert not (tmp_path / "run").exists()
