@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 _HEADER = b"labeldp"
 _ENCODING = b"labeldp.encoding"
 _SHOWN = "which `labeldp inspect` and `labeldp report` read"
@@ -61,6 +58,9 @@ def described_file(metadata: Mapping[bytes, bytes] | None) -> OurFile | None:
 
 def our_file(path: Path) -> OurFile | None:
     """The same of a file, or of what is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         return described_file(pq.read_metadata(path).metadata)
     except (pa.ArrowException, OSError, ValueError):
