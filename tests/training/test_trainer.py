@@ -73,6 +73,78 @@ def test_the_loss_of_mixed_rows_is_the_mixed_loss():
     assert float(found) == pytest.approx((share * losses[0] + (1 - share) * losses[1]).item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("mixup", [0.0, 1.0])
+def test_consistency_is_with_what_the_average_believes(mixup):
+    """−log p(observation) + λ·cross-entropy against the averaged model's output, which no gradient flows into; mixed as losses are."""
+    features, _, evidence = blobs()
+    made, rows = trainer(mixup=mixup, average=0.5, consistency=0.7, consistency_ramp=0.0), np.arange(100)
+    made.prepare(features)
+    for number, model in enumerate((made.model, made.averaged.module)):
+        torch.nn.init.normal_(model.head.weight, generator=torch.Generator().manual_seed(number))
+    weights = made.model.head.weight.detach().clone().requires_grad_()
+    before = made.model.head.bias.detach().clone()
+    with torch.no_grad():
+        believed = torch.softmax(made.averaged(features[rows]), dim=1)
+    found = made._step(made.model, features, rows, evidence, torch.Generator().manual_seed(3))
+    gradient = made.model.head.weight.grad.clone()
+    made.model.head.bias.data.copy_(before)
+
+    generator, share, partners = torch.Generator().manual_seed(3), 1.0, rows
+    if mixup:
+        partners = torch.randperm(100, generator=generator).numpy()
+        share = np.random.default_rng(int(torch.randint(1 << 62, (), generator=generator))).beta(1.0, 1.0)
+    x = share * features[rows] + (1 - share) * features[partners]
+    log_p = torch.log_softmax(torch.func.functional_call(made.model, {"head.weight": weights}, (x,)), dim=1)
+
+    def naive(some):
+        known = torch.from_numpy(evidence(some)).float()
+        return (-torch.logsumexp(log_p + known, dim=1) - 0.7 * (believed[some] * log_p).sum(dim=1)).mean()
+
+    loss = share * naive(rows) + (1 - share) * naive(partners)
+    loss.backward()
+    assert float(found) == pytest.approx(loss.item(), rel=1e-4)
+    torch.testing.assert_close(gradient, weights.grad, rtol=1e-3, atol=1e-5)
+
+
+def test_consistency_grows_to_its_weight():
+    recipe = Recipe(10, 100, 0.1, average=0.9, consistency=2.0, consistency_ramp=0.5)
+    weights = [recipe.consistency_at(step, 4) for step in range(40)]
+    assert weights[0] == pytest.approx(0.1)
+    assert weights == sorted(weights)
+    assert weights[19:] == [2.0] * 21
+    assert dataclasses.replace(recipe, consistency_ramp=0.0).consistency_at(0, 4) == 2.0
+
+
+def test_consistent_models_learn_and_go_on_where_they_were(tmp_path):
+    features, labels, evidence = blobs()
+    whole, first, second = (trainer("mlp", average=0.9, consistency=1.0) for _ in range(3))
+    for made in (whole, first):
+        made.prepare(features)
+    list(whole.fit(features, np.arange(1000), evidence))
+    assert (whole.probabilities(features[1000:]).argmax(axis=1) == labels[1000:]).mean() > 0.95
+    assert whole.flop == 6 * 1000 * 4 * 2 * (8 * 4 + 8 * 64 + 64 * 4)  # three passes, and the averaged model's
+    epochs = first.fit(features, np.arange(1000), evidence)
+    next(epochs)
+    first.save(tmp_path / "model.safetensors")
+    second.load(tmp_path / "model.safetensors")
+    list(second.fit(features, np.arange(1000), evidence))
+    np.testing.assert_array_equal(second.probabilities(features), whole.probabilities(features))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"consistency": -1.0, "average": 0.9}, "not negative"),
+        ({"consistency": 1.0}, "averaged model"),
+        ({"consistency": 1.0, "average": 0.9, "consistency_ramp": 2.0}, "share of all steps"),
+        ({"consistency": 1.0, "average": 0.9, "unlabelled": 7}, "FixMatch"),
+    ],
+)
+def test_consistency_that_cannot_be(changes, words):
+    with pytest.raises(InputError, match=words):
+        dataclasses.replace(Recipe(6, 100, 0.1), **changes)
+
+
 def test_the_same_seed_gives_the_same_model():
     features, _, evidence = blobs()
     outputs = []

@@ -31,6 +31,8 @@ class Recipe:
     randaugment: int = 0  # random operations an image
     cutout: int = 0  # side of the square that is blanked, in pixels
     mixup: float = 0.0  # mix pairs of rows, and their losses, by a share that is Beta(mixup, mixup); 0: none
+    consistency: float = 0.0  # weight of what the averaged model believes of a weak view, beside the evidence; 0: none
+    consistency_ramp: float = 0.3  # the share of steps in which that weight grows from 0
     average: float = 0.0  # predict with an exponential moving average of the weights that keeps this share a step
     prior: str = "model"  # what evidence meets: the model's own output (ALIBI), its "average"'s, or "none"
     denoise: str = "bayes"  # evidence, which knows the noise; or the paper's uninformed "min-projection", "softmax", "argmax", "none"
@@ -63,6 +65,7 @@ class Recipe:
             )
         if self.mixup and self.unlabelled:
             raise InputError("`mixup` does not go with FixMatch, whose strong views do the same work.")
+        self._check_consistency()
         if self.prior not in ("model", "average", "none"):
             raise InputError(f"`prior` is model, average or none; got {self.prior!r}.")
         if self.denoise not in ("bayes", *WAYS):
@@ -78,6 +81,18 @@ class Recipe:
         if min(self.randaugment, self.cutout, self.shift, self.seed) < 0:
             raise InputError("`randaugment`, `cutout` and `seed` are not negative.")
         self._check_fixmatch()
+
+    def _check_consistency(self) -> None:
+        if not 0 <= self.consistency < math.inf:
+            raise InputError(
+                f"`consistency` is not negative; got {self.consistency:g}. 1 weighs as much as the evidence."
+            )
+        if not 0 <= self.consistency_ramp <= 1:
+            raise InputError(f"`consistency_ramp` is a share of all steps, 0 to 1; got {self.consistency_ramp:g}.")
+        if self.consistency and not self.average:
+            raise InputError("`consistency` is with an averaged model: give `average`, 0.99 for instance.")
+        if self.consistency and self.unlabelled:
+            raise InputError("`consistency` does not go with FixMatch, which has one of its own.")
 
     def _check_fixmatch(self) -> None:
         if self.unlabelled < 0:
@@ -118,6 +133,11 @@ class Recipe:
         done = (step + 0.5) / (steps * self.epochs)
         return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
 
+    def consistency_at(self, step: int, steps: int) -> float:
+        """The weight of consistency in the given step, of `steps` in an epoch: at first the averaged model knows nothing."""
+        grown = (step + 1) / max(1.0, self.consistency_ramp * steps * self.epochs)
+        return self.consistency * min(1.0, grown)
+
     def adapted_to(self, rows: int, share: float) -> Recipe:
         """If `adapted`: for so many rows, each of which tells this share of its label (1: all of it, which the numbers here are for).
 
@@ -140,6 +160,8 @@ class Recipe:
 
 _LATER = (
     "mixup",
+    "consistency",
+    "consistency_ramp",
     "denoise",
     "bias_decay",
     "unlabelled",

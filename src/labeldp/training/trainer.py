@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
 from labeldp.errors import InputError
@@ -54,6 +55,7 @@ class Trainer:
         self.scale = torch.ones(1)
         self.epoch = 0
         self.flop = 0
+        self._consistency = self.recipe.consistency  # its weight in this step
 
     def _parameter_groups(self, recipe: Recipe) -> list[dict[str, Any]]:
         norms = {
@@ -116,6 +118,8 @@ class Trainer:
         steps = len(rows) // batch
         per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
         forward = self._forward()
+        if self.averaged is not None and not int(self.averaged.n_averaged):
+            self.averaged.module.load_state_dict(self.model.state_dict())  # what it was prepared with, or starts from
         while self.epoch < self.recipe.epochs:
             start, losses = time.perf_counter(), []
             generator = self._shared_generator()
@@ -127,7 +131,8 @@ class Trainer:
                 self._set_rates(step, steps)
                 losses.append(self._step(forward, features, batch, evidence, generator))
                 on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
-            self.flop += per_row * len(rows)
+            # A third of a step's operations is the pass forward, and consistency has one more.
+            self.flop += (per_row + (per_row // 3 if self.recipe.consistency else 0)) * len(rows)
             mean_loss = float(self._end_epoch(torch.stack(losses).mean()))
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
 
@@ -158,6 +163,7 @@ class Trainer:
 
     def _set_rates(self, step: int, steps: int) -> None:
         factor = self.recipe.rate(self.epoch * steps + step, steps)
+        self._consistency = self.recipe.consistency_at(self.epoch * steps + step, steps)
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
 
@@ -189,15 +195,19 @@ class Trainer:
         for index, chosen in enumerate(parts):
             last = index == len(parts) - 1
             with nullcontext() if last or self.world.size == 1 else forward.no_sync():
-                x = self._augmented(features[torch.from_numpy(chosen)], chosen, generator)
+                raw = features[torch.from_numpy(chosen)]
+                x = self._augmented(raw, chosen, generator)
+                believed = self._belief(raw, chosen, generator)
                 x, partners, share = mixed_pairs(x, self.recipe.mixup, generator)
                 with self._autocast():
                     logits = forward(x)
                 _check_logits(logits, len(chosen))
                 known = evidence(chosen)
-                loss = self._loss(x, logits, known)
+                loss = self._loss(x, logits, known) + self._apart(logits, believed)
                 if share < 1:
-                    loss = share * loss + (1 - share) * self._loss(x, logits, known[partners])
+                    theirs = None if believed is None else believed[torch.from_numpy(partners)]
+                    other = self._loss(x, logits, known[partners]) + self._apart(logits, theirs)
+                    loss = share * loss + (1 - share) * other
                 # Gradients are averaged over the processes; divided like this, the result is the mean over the whole batch.
                 loss = loss * self.world.size / len(batch)
                 loss.backward()
@@ -210,6 +220,22 @@ class Trainer:
         if self.recipe.denoise != "bayes":
             return SoftLabelLoss()(logits, known)
         return PosteriorLoss("sum")(logits, known, self._prior(x, logits))
+
+    @torch.no_grad()
+    def _belief(self, raw: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator) -> Tensor | None:
+        """What the averaged model says of weak views of these rows: soft labels that know less of their noise than the model does."""
+        if not self.recipe.consistency or self.averaged is None:
+            return None
+        self.averaged.eval()
+        with self._autocast():
+            logits = self.averaged(self._augmented(raw, rows, generator, strongly=False))
+        return torch.softmax(logits.float(), dim=-1)
+
+    def _apart(self, logits: Tensor, believed: Tensor | None) -> Any:
+        """How far the model is from that belief, summed over rows: consistency (Tarvainen & Valpola 2017), weighted."""
+        if believed is None:
+            return 0.0
+        return self._consistency * functional.cross_entropy(logits.float(), believed, reduction="sum")
 
     def _update(self) -> None:
         self._optimizer.step()
