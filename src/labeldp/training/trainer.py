@@ -55,7 +55,6 @@ class Trainer:
         self.scale = torch.ones(1)
         self.epoch = 0
         self.flop = 0
-        self._consistency = self.recipe.consistency  # its weight in this step
 
     def _parameter_groups(self, recipe: Recipe) -> list[dict[str, Any]]:
         norms = {
@@ -132,7 +131,7 @@ class Trainer:
                 losses.append(self._step(forward, features, batch, evidence, generator))
                 on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
             # A third of a step's operations is the pass forward, and consistency has one more.
-            self.flop += (per_row + (per_row // 3 if self.recipe.consistency else 0)) * len(rows)
+            self.flop += (per_row + (per_row // 3 if self._consistent() else 0)) * len(rows)
             mean_loss = float(self._end_epoch(torch.stack(losses).mean()))
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
 
@@ -163,7 +162,6 @@ class Trainer:
 
     def _set_rates(self, step: int, steps: int) -> None:
         factor = self.recipe.rate(self.epoch * steps + step, steps)
-        self._consistency = self.recipe.consistency_at(self.epoch * steps + step, steps)
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
 
@@ -221,10 +219,13 @@ class Trainer:
             return SoftLabelLoss()(logits, known)
         return PosteriorLoss("sum")(logits, known, self._prior(x, logits))
 
+    def _consistent(self) -> bool:
+        return bool(self.recipe.consistency) and self.recipe.strong_in(self.epoch)
+
     @torch.no_grad()
     def _belief(self, raw: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator) -> Tensor | None:
         """What the averaged model says of weak views of these rows: soft labels that know less of their noise than the model does."""
-        if not self.recipe.consistency or self.averaged is None:
+        if not self._consistent() or self.averaged is None:
             return None
         self.averaged.eval()
         with self._autocast():
@@ -235,7 +236,7 @@ class Trainer:
         """How far the model is from that belief, summed over rows: consistency (Tarvainen & Valpola 2017), weighted."""
         if believed is None:
             return 0.0
-        return self._consistency * functional.cross_entropy(logits.float(), believed, reduction="sum")
+        return self.recipe.consistency * functional.cross_entropy(logits.float(), believed, reduction="sum")
 
     def _update(self) -> None:
         self._optimizer.step()
@@ -260,6 +261,7 @@ class Trainer:
         if x.ndim != 4:
             return self._input(x)
         recipe = self.recipe
+        strongly = strongly and recipe.strong_in(self.epoch)
         if recipe.randaugment and strongly:
             if x.dtype != torch.uint8:
                 raise InputError("`randaugment` is for images of bytes (0 to 255); these features are not.")
