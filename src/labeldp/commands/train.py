@@ -59,7 +59,7 @@ class TrainingOptions(Options):
     mixup: Annotated[float | None, Option("Mix pairs of rows, and their losses, by shares that are Beta(this, this); 0.2 to 1.", panel=MODEL)] = None
     average: Annotated[float | None, Option("Predict with averaged weights that keep this share a step (0.999).", panel=MODEL)] = None
     prior: Annotated[str | None, Option("What evidence meets: the model's output (ALIBI), its average's, or none.", panel=MODEL, values=("model", "average", "none"))] = None
-    denoise: Annotated[str | None, Option("bayes (evidence); or uninformed: min-projection, softmax, argmax, none.", panel=MODEL, values=DENOISERS)] = None
+    denoise: Annotated[str | None, Option("bayes (evidence); or uninformed: min-projection, min-max, softmax, argmax, none.", panel=MODEL, values=DENOISERS)] = None
     fixmatch: Annotated[bool, Option("FixMatch: learn from confident guesses about all rows, too.", panel=MODEL)] = False
     randaugment: Annotated[int | None, Option("Random operations on each image (2).", panel=MODEL)] = None
     cutout: Annotated[int | None, Option("Blank a square of so many pixels in each image (16).", panel=MODEL)] = None

@@ -33,7 +33,7 @@ class Recipe:
     mixup: float = 0.0  # mix pairs of rows, and their losses, by a share that is Beta(mixup, mixup); 0: none
     average: float = 0.0  # predict with an exponential moving average of the weights that keeps this share a step
     prior: str = "model"  # what evidence meets: the model's own output (ALIBI), its "average"'s, or "none"
-    denoise: str = "bayes"  # evidence, which knows the noise; or the paper's uninformed "min-projection", "softmax", "argmax", "none"
+    denoise: str = "bayes"  # evidence, which knows the noise; or the paper's uninformed "min-projection", "min-max", "softmax", "argmax", "none"
     accumulate: int = 1  # a step's rows pass through the model in so many parts
     seed: int = 0
     bias_decay: bool = True  # whether weight decay applies to biases, and to whatever else is a vector
