@@ -36,7 +36,7 @@ def min_max(noisy: npt.ArrayLike) -> Floats:
     above = o - o.min(axis=1, keepdims=True)
     total = above.sum(axis=1, keepdims=True)
     equal = np.full_like(above, 1 / o.shape[1])
-    return np.divide(above, total, out=equal, where=total > 0)
+    return np.asarray(np.divide(above, total, out=equal, where=total > 0))
 
 
 def softmax(noisy: npt.ArrayLike) -> Floats:

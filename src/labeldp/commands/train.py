@@ -63,6 +63,7 @@ class TrainingOptions(Options):
     fixmatch: Annotated[bool, Option("FixMatch: learn from confident guesses about all rows, too.", panel=MODEL)] = False
     randaugment: Annotated[int | None, Option("Random operations on each image (2).", panel=MODEL)] = None
     cutout: Annotated[int | None, Option("Blank a square of so many pixels in each image (16).", panel=MODEL)] = None
+    strong: Annotated[str | None, Option("RandAugment, cutout and averages in our way, or as in FixMatch's released code (original; usual with --fixmatch).", panel=MODEL, values=("ours", "original"), hidden=True)] = None
     seed: SeedOption = 0
     paper: Annotated[bool, Option("Begin with the recipe of the paper's code: 200 epochs, batches of 128, its schedule, crops and flips.", flag="--paper-recipe", panel=MODEL, hidden=True)] = False
     holdout: Annotated[float | None, Option("The share of rows that is held out to estimate accuracy. Default: 0.1.", panel=JUDGING)] = None
@@ -172,7 +173,7 @@ def _check_test(options: TrainOptions) -> None:
 
 _OF_STEPS = (
     "batch_size", "accumulate", "weight_decay", "start", "mixup", "average", "prior", "denoise", "fixmatch", "randaugment", "cutout",
-    "paper",
+    "strong", "paper",
 )  # fmt: skip
 
 
@@ -225,7 +226,7 @@ def recipe_of(
         usual = paper_recipe() if options.paper else default_recipe(model, classes)
     names = (
         "batch_size", "accumulate", "learning_rate", "weight_decay", "mixup", "average", "prior", "denoise", "randaugment", "cutout",
-        "seed",
+        "strong", "seed",
     )  # fmt: skip
     return changed(usual, epochs=epochs, **{name: getattr(options, name) for name in names})
 

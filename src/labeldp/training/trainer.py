@@ -19,6 +19,7 @@ from torch.optim.swa_utils import AveragedModel
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.machine import ALONE, World, encode
+from labeldp.training import original
 from labeldp.training.augment import cutout, flip, mixed_pairs, randaugment, shift
 from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
 from labeldp.training.recipe import Recipe
@@ -49,7 +50,9 @@ class Trainer:
         self._rates = [group["rate"] for group in self._optimizer.param_groups]
         self.averaged: AveragedModel | None = None
         if self.recipe.average:
-            self.averaged = AveragedModel(self.model, multi_avg_fn=_moving(self.recipe.average), use_buffers=True)
+            # Buffers that are not averaged are copied from the model, step by step.
+            averaged = self.recipe.strong != "original"
+            self.averaged = AveragedModel(self.model, multi_avg_fn=_moving(self.recipe.average), use_buffers=averaged)
         self.mean = torch.zeros(1)
         self.scale = torch.ones(1)
         self.epoch = 0
@@ -233,12 +236,27 @@ class Trainer:
         """Shifted and mirrored; strongly, also by RandAugment and cutout, where the recipe has them."""
         if x.ndim != 4:
             return self._input(x)
-        recipe = self.recipe
+        recipe, published = self.recipe, self.recipe.strong == "original"
+        if strongly and (recipe.randaugment or (recipe.cutout and published)) and x.dtype != torch.uint8:
+            name = "randaugment" if recipe.randaugment else "cutout"
+            raise InputError(f"`{name}` is for images of bytes (0 to 255); these features are not.")
+        if published:
+            x = self._weakly(x.to(self.device).float(), rows, generator)
+            if recipe.randaugment and strongly:
+                x = original.randaugment(x, recipe.randaugment, generator)
+            if recipe.cutout and strongly:
+                x = original.cutout(x, recipe.cutout, generator)
+            return self._input(x)
         if recipe.randaugment and strongly:
-            if x.dtype != torch.uint8:
-                raise InputError("`randaugment` is for images of bytes (0 to 255); these features are not.")
             x = randaugment(x.to(self.device), recipe.randaugment, generator)
-        x = self._input(x)
+        x = self._weakly(self._input(x), rows, generator)
+        if recipe.cutout and strongly:
+            x = cutout(x, recipe.cutout, generator)
+        return x.contiguous(memory_format=torch.channels_last)
+
+    def _weakly(self, x: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator) -> Tensor:
+        """Shifted and mirrored, where the recipe says so."""
+        recipe = self.recipe
         if recipe.shift:
             x = shift(x, recipe.shift, generator)
         if recipe.flip:
@@ -247,9 +265,7 @@ class Trainer:
             else:  # every image is mirrored every other epoch: half of what a coin would show it twice is new
                 mirrored = torch.from_numpy(_halves(rows, recipe.seed)) ^ bool(self.epoch % 2)
             x = flip(x, mirrored.to(x.device))
-        if recipe.cutout and strongly:
-            x = cutout(x, recipe.cutout, generator)
-        return x.contiguous(memory_format=torch.channels_last)
+        return x
 
     # ── what it has learned ──
 
