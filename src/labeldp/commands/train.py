@@ -152,14 +152,13 @@ def was_finished(out: Path) -> dict[str, str]:
     return {"given": _FOUND_BEFORE} if RunFolder(out).summary.exists() else {}
 
 
-def check_training(options: TrainingOptions, *epochs: int | None) -> None:
+def check_training(options: TrainingOptions) -> None:
     """What cannot be is refused before anything is released or written."""
     if options.folds is not None and options.holdout is not None:
         raise InputError("`folds` judges with every row in its turn; leave out `holdout`.")
     if options.threads is not None and options.threads < 1:
         raise InputError(f"`threads` is at least 1; got {options.threads}.")
-    for count in (options.epochs, *epochs):
-        recipe_of(options, options.model or "fast", epochs=count)
+    recipe_of(options, options.model or "fast", epochs=options.epochs)
 
 
 def _check_test(options: TrainOptions) -> None:
@@ -177,6 +176,10 @@ _OF_STEPS = (
 )  # fmt: skip
 
 
+# Of experiments in stages.
+OF_STAGED_STEPS = ("stage_mixup", "warm_start", "lp2st_recipe")
+
+
 def by_steps(options: TrainingOptions, model: str) -> bool:
     """Whether a model is trained by gradient steps, in torch. The linear one has an exact solver, which chooses its penalty; an option
     that only gradient steps can follow asks for them."""
@@ -184,7 +187,7 @@ def by_steps(options: TrainingOptions, model: str) -> bool:
         return False
     if model != "linear":
         return True
-    asked = (*_OF_STEPS, "epochs", "stage_epochs", "learning_rate", "compile_model")
+    asked = (*_OF_STEPS, "epochs", "stage_epochs", "learning_rate", "compile_model", *OF_STAGED_STEPS)
     return (
         any(getattr(options, name, None) for name in asked)
         or options.select != "last"
@@ -218,10 +221,12 @@ def recipe_of(
     """The model's own, the paper's or FixMatch's, with what was given instead."""
     if not by_steps(options, model):
         return table_recipe(options, model, epochs)
-    from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe, paper_recipe
+    from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe, lp2st_recipe, paper_recipe
 
     if options.fixmatch:
         usual = fixmatch_recipe(model, classes, size=size)
+    elif getattr(options, "lp2st_recipe", False):
+        usual = lp2st_recipe()
     else:
         usual = paper_recipe() if options.paper else default_recipe(model, classes)
     names = (
@@ -237,11 +242,10 @@ def job_of(
     values: Any,
     about: Features | None = None,
     *,
-    epochs: int | None = None,
     share: float | None = None,
 ) -> Job:
-    """The training of a model from a release; `about` says what the values are called. Other `epochs` and another `share` of rows held
-    out for an earlier stage."""
+    """The training of a model from a release; `about` says what the values are called. Another `share` of rows is held out in stages, of
+    the first of which all of them are."""
     from labeldp.machine import Machine
     from labeldp.mechanisms import judging_rows
     from labeldp.runs.job import Job
@@ -252,7 +256,7 @@ def job_of(
     start = None if options.start is None else Pretrained.of(options.start)
     model = options.model or (usual_model(values) if start is None else start.model)
     size = values.shape[-1] if values.ndim == 4 else 32
-    recipe = recipe_of(options, model, release.mechanism.num_classes, size, epochs or options.epochs)
+    recipe = recipe_of(options, model, release.mechanism.num_classes, size, options.epochs)
     # A release that cannot judge keeps no row from training, unless it is told to.
     judged = options.holdout is not None or judging_rows(release.mechanism, release.observations).any()
     held_out = options.share if share is None else share

@@ -212,6 +212,11 @@ class RunFolder:
         return self.path / "prior.parquet"
 
     @property
+    def dropped(self) -> Path:
+        """The ids of rows that the next stage leaves out, for what was released of them is unlikely by this stage's model."""
+        return self.path / "dropped.npy"
+
+    @property
     def games(self) -> Path:
         """A line a training of `audit-repeat`."""
         return self.path / "games.jsonl"

@@ -19,8 +19,8 @@ class Recipe:
     learning_rate: float
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    schedule: str = "triangle"  # or "steps", the paper's, or "cosine", FixMatch's
-    warmup: float = 0.25  # triangle: the share of steps until the learning rate's peak
+    schedule: str = "triangle"  # or "steps", the paper's, "cosine", FixMatch's, or "plateaus", LP-2ST's
+    warmup: float = 0.25  # triangle, plateaus: the share of steps until the learning rate's peak
     norm_rate: float = 1.0  # learning rate of normalisation layers, as a multiple
     norm_decay: bool = False  # whether weight decay applies to them
     shift: int = 0  # pixels
@@ -53,8 +53,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 2:
             raise InputError("a training has at least one epoch, and batches of at least two rows.")
-        if self.schedule not in ("triangle", "steps", "cosine"):
-            raise InputError(f"a schedule is 'triangle', 'steps' or 'cosine'; got {self.schedule!r}.")
+        if self.schedule not in ("triangle", "steps", "cosine", "plateaus"):
+            raise InputError(f"a schedule is 'triangle', 'steps', 'cosine' or 'plateaus'; got {self.schedule!r}.")
         if not self.learning_rate > 0:
             raise InputError(f"the learning rate must be positive; got {self.learning_rate}.")
         if self.weight_decay < 0:
@@ -115,12 +115,20 @@ class Recipe:
         triangle: up to the peak in the first `warmup` of all steps, then down to zero.
         steps: the paper's code; (epoch + 1)/30 in the first 30 epochs, then 0.2^(epoch // 60).
         cosine: FixMatch's; cos(7πk/16K) in step k of K, which ends at a fifth.
+        plateaus: LP-2ST's; up to the peak in the first `warmup` of all steps, a tenth of it 30% of all steps later, a hundredth 60% later.
+        (Its code names a third drop, 90% later, which it never reaches.)
         """
         if self.schedule == "cosine":
             return math.cos(7 * math.pi * step / (16 * steps * self.epochs))
         if self.schedule == "steps":
             epoch = step // steps
             return (epoch + 1) / 30 if epoch < 30 else 0.2 ** (epoch // 60)
+        if self.schedule == "plateaus":
+            every = steps * self.epochs
+            rising = int(self.warmup * every)
+            if step < rising:
+                return step / rising
+            return 0.1 ** sum(step - rising >= int(share * every) for share in (0.3, 0.6))
         done = (step + 0.5) / (steps * self.epochs)
         return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
 
@@ -230,3 +238,11 @@ def paper_recipe() -> Recipe:
     return Recipe(
         200, 128, 0.1, weight_decay=1e-4, schedule="steps", norm_decay=True, shift=4, flip=True, mirror="coin"
     )
+
+
+def lp2st_recipe() -> Recipe:
+    """What google-research/label-dp trains CIFAR-10 by, in both stages: batches of 512, momentum 0.9, 200 epochs, crops, flips and
+    cutout, decay on every parameter. Its mixup depends on ε and stage."""
+    return Recipe(
+        200, 512, 0.4, weight_decay=1e-4, schedule="plateaus", warmup=0.15, norm_decay=True, shift=4, flip=True, mirror="coin", cutout=8
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -310,24 +310,22 @@ class Trainer:
 
     def load(self, path: Path) -> None:
         """Bring a fresh trainer to the state that was saved."""
-        from safetensors import SafetensorError, safe_open
-
-        def part(name: str) -> dict[str, Tensor]:
-            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
-
-        try:
-            with safe_open(path, framework="pt") as file:
-                counts = file.metadata()
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            self.model.load_state_dict(part("model."))
+        with _opened(path) as (tensors, counts):
+            self._begin_with(tensors)
             if self.averaged is not None:
-                self.averaged.load_state_dict(part("average."))
-            self.mean, self.scale = tensors["input.mean"], tensors["input.scale"]
+                self.averaged.load_state_dict(_part(tensors, "average."))
             self.epoch, self.flop = int(counts["epoch"]), int(counts["flop"])
-            self.set_momenta({int(index): value for index, value in part("momentum.").items()})
-            self.set_statistics(part("statistics."))
-        except (SafetensorError, OSError, KeyError, RuntimeError, TypeError, ValueError):
-            raise InputError(f"{path} is not a checkpoint of this model.") from None
+            self.set_momenta({int(index): value for index, value in _part(tensors, "momentum.").items()})
+            self.set_statistics(_part(tensors, "statistics."))
+
+    def begin_with(self, path: Path) -> None:
+        """Take a checkpoint's model, and how it saw images; epochs, momenta and averages begin anew."""
+        with _opened(path) as (tensors, _):
+            self._begin_with(tensors)
+
+    def _begin_with(self, tensors: dict[str, Tensor]) -> None:
+        self.model.load_state_dict(_part(tensors, "model."))
+        self.mean, self.scale = tensors["input.mean"], tensors["input.scale"]
 
     def statistics(self) -> dict[str, Tensor]:
         """What a trainer remembers beside model, average and momenta."""
@@ -349,6 +347,22 @@ class Trainer:
         for index, parameter in enumerate(self._trained()):
             if index in momenta:
                 self._optimizer.state[parameter]["momentum_buffer"] = momenta[index].to(self.device)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[dict[str, Tensor], dict[str, str]]]:
+    """A checkpoint's tensors, and what is counted in it; whatever does not fit is refused in a sentence."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, RuntimeError, TypeError, ValueError):
+        raise InputError(f"{path} is not a checkpoint of this model.") from None
+
+
+def _part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
 
 
 def _check_logits(logits: Any, rows: int) -> None:
