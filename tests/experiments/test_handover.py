@@ -117,9 +117,11 @@ def test_what_cannot_be_handed_over(changes, message):
 
 
 def options(out, **changes):
+    """With a seed for the noise: how many rows are dropped depends on it."""
     usual = ExperimentOptions(
         out=out, dataset="digits", epsilon=2.0, mechanism="response", denoise="none", model="mlp", stages=2, epochs=3, stage_epochs=6,
         stage_share=0.7, prior_temperature=0.6, drop_unlikely="mean", warm_start=True, stage_mixup=16.0, mixup=8.0, learning_rate=0.02,
+        insecure_seed=0,
     )  # fmt: skip
     return replace(usual, **changes)
 
@@ -148,12 +150,13 @@ def releases(folder):
     return [Release.load(folder / f"released-{number}.parquet") for number in (1, 2)]
 
 
-def test_every_row_is_charged_once(run):
-    folder, summary, _ = run
+def test_every_row_is_charged_once(tmp_path):
+    folder = tmp_path / "run"
+    summary = experiment(options(folder, insecure_seed=None, epochs=1, stage_epochs=1))
     data_set = Ledger(folder / "labels.ledger").book().data_sets["digits"]
     assert len(data_set.releases) == 2
-    assert data_set.spent().pure <= 2.0
-    assert summary["certificate"]["epsilon"] <= 2.0
+    assert 1.99 < data_set.spent().pure <= 2.0
+    assert 1.99 < summary["certificate"]["epsilon"] <= 2.0
     one, two = releases(folder)
     assert sorted([*one.ids, *two.ids]) == list(range(ROWS))
     assert len(one) == HELD_OUT + round(0.7 * (ROWS - HELD_OUT))
@@ -274,7 +277,7 @@ def test_interrupted_it_goes_on_with_the_same_rows(tmp_path, monkeypatch):
         return real(job, folder, **others)
 
     monkeypatch.setattr(staged, "train", killed)
-    given = options(tmp_path / "run", stages=3, stage_share=0.5, epochs=1, stage_epochs=1, drop_unlikely="row")
+    given = options(tmp_path / "run", stages=3, stage_share=0.5, drop_unlikely="row")
     with pytest.raises(KeyboardInterrupt):
         experiment(given)
     names = [f"stage-{number}/{name}" for number in (1, 2) for name in ("dropped.npy", "prior.parquet")]

@@ -92,7 +92,3 @@ def test_plateaus_are_lp_2sts(epochs, steps):
             if step >= rising and step - rising >= drop:
                 naive *= 0.1
         assert recipe.rate(step, steps) == pytest.approx(naive)
-
-
-def test_fewer_steps_than_a_rise_takes_begin_at_the_peak():
-    assert replace(lp2st_recipe(), epochs=2).rate(0, 1) == 1
