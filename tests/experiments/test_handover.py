@@ -268,6 +268,17 @@ def test_stages_without_any_of_it_are_noted_as_they_always_were(tmp_path):
     assert not {"start", "left_out"} & set(config)
 
 
+def test_a_damaged_list_of_dropped_rows_is_a_sentence(tmp_path):
+    run = RunFolder(tmp_path)
+    for content in (None, b"", b"rows", "numbers"):
+        if content == "numbers":
+            np.save(run.dropped, np.array([0.5]))
+        elif content is not None:
+            run.dropped.write_bytes(content)
+        with pytest.raises(InputError, match="missing or damaged"):
+            run.read_dropped()
+
+
 def test_interrupted_it_goes_on_with_the_same_rows(tmp_path, monkeypatch):
     real = staged.train
 

@@ -265,7 +265,7 @@ class Staged:
     def _taken_over(self, job: Job, before: RunFolder) -> Job:
         """The stage's training, with what it has from the stage before."""
         if self.handover.drop_unlikely is not None:
-            job = replace(job, left_out=np.flatnonzero(np.isin(job.release.ids, np.load(before.dropped))))
+            job = replace(job, left_out=np.flatnonzero(np.isin(job.release.ids, before.read_dropped())))
         return replace(job, start=EarlierStage.of(before.path)) if self.handover.warm_start else job
 
     def _noise(self, name: str) -> Entropy:
