@@ -48,7 +48,7 @@ class ExperimentOptions(TrainingOptions):
     stage_epochs: Annotated[int | None, Option("With --stages: epochs of all models but the last. Default: --epochs.", panel=PRIVACY)] = None
     stage_share: Annotated[float | None, Option("With --stages: the first stage's share of the rows that are trained on. Default: as many as in each other stage.", panel=PRIVACY)] = None
     prior_temperature: Annotated[float | None, Option("With --stages: the prior is the earlier model's p^(1/this), normalised; below 1 it is surer (0.5). Default: 1.", panel=PRIVACY)] = None
-    drop_unlikely: Annotated[str | None, Option("With --stages: leave out earlier rows whose released class is none of the k likeliest by the earlier model; k is RRWithPrior's for each row, or the mean of the rows that come next.", panel=PRIVACY, values=("row", "mean"))] = None
+    drop_unlikely: Annotated[str | None, Option("With --stages: leave out earlier rows whose released class is none of the k likeliest by the earlier model. row: k as RRWithPrior has it for each; mean: its mean over the rows that come next.", panel=PRIVACY, values=("row", "mean"))] = None
     warm_start: Annotated[bool, Option("With --stages: begin each training with the earlier model's weights.", panel=PRIVACY)] = False
     stage_mixup: Annotated[float | None, Option("With --stages: mixup of all models but the last. Default: --mixup.", panel=PRIVACY)] = None
     lp2st_recipe: Annotated[bool, Option("Begin with the recipe of LP-2ST's code: 200 epochs, batches of 512, its schedule, crops, flips and cutout.", flag="--lp-2st-recipe", panel=MODEL, hidden=True)] = False
