@@ -272,7 +272,7 @@ def test_absurd_counts_are_fitted(made, tmp_path, value):
 
 
 def test_another_kind_of_file(made, tmp_path):
-    with pytest.raises(FileFormatError, match="is a file of moments, which .* it is no histogram of labels"):
+    with pytest.raises(FileFormatError, match=r"is a file of moments, which .* it is no histogram of labels"):
         LabelHistogram.load(forged(made, tmp_path / "s", name="moments"))
 
 

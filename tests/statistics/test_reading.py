@@ -20,7 +20,7 @@ def test_by_what_it_says(tmp_path):
         assert type(load_statistic(tmp_path / "s")) is kind
         assert is_fittable(tmp_path / "s") == (kind is not Score)
         if kind is Score:
-            with pytest.raises(FileFormatError, match="is a score, which .* it is no file of moments"):
+            with pytest.raises(FileFormatError, match=r"is a score, which .* it is no file of moments"):
                 load_fittable(tmp_path / "s")
         else:
             assert type(load_fittable(tmp_path / "s")) is kind

@@ -18,12 +18,13 @@ from labeldp.commands.shared import (
     DeltaOption,
     EpsilonOption,
     InsecureSeedOption,
-    MechanismOption,
     use_threads,
 )
+from labeldp.commands.student import experiment_from_moments
 from labeldp.commands.train import TrainingOptions, check_training, fit, job_of, listener, was_finished
-from labeldp.commands.values import EXPERIMENT_PRESETS
+from labeldp.commands.values import EXPERIMENT_PRESETS, FITTABLE, MECHANISMS
 from labeldp.errors import InputError
+from labeldp.files.run import RunFolder
 
 if TYPE_CHECKING:
     from labeldp.experiments.experiment import CanaryPlan, Paid
@@ -41,7 +42,7 @@ class ExperimentOptions(TrainingOptions):
     dataset: Annotated[str | None, DATASET] = None
     data: DataOption = None
     epsilon: EpsilonOption = None
-    mechanism: MechanismOption = None
+    mechanism: Annotated[str | None, Option("response, subset, unary, laplace, gaussian, or none; moments or histogram: one statistic, at a small ε. Default: the most informative for rows.", panel=PRIVACY, values=(*MECHANISMS, *FITTABLE, "none"))] = None
     delta: DeltaOption = None
     stages: Annotated[int, Option("Release the rows in so many parts, each with the earlier parts' model as its public prior (LP-MST).", panel=PRIVACY)] = 1
     stage_epochs: Annotated[int | None, Option("With --stages: epochs of all models but the last. Default: --epochs.", panel=PRIVACY)] = None
@@ -69,7 +70,11 @@ def experiment(options: ExperimentOptions, progress: Progress = SILENT) -> dict[
 
         def paid(made: Made) -> None:
             after.enter_context(made.followed(options.out))
+            if options.mechanism in FITTABLE:  # central trust: times of files would tell how long work on labels took
+                after.enter_context(RunFolder(options.out).dated(made.record.made))
 
+        if options.mechanism in FITTABLE:
+            return {**experiment_from_moments(options, progress, paid), **found_before}
         with joined() as world, progress.doing("preparing", shown=world.first) as shown:
             job, summary = (_at_once if options.stages == 1 else _in_stages)(options, shown, world, paid)
         if not world.first:
@@ -91,7 +96,8 @@ def _check(options: ExperimentOptions) -> None:
         raise InputError("`canaries` and `folds` do not go together: a canary must be trained on.")
     if options.stages != 1 and (options.folds is not None or options.delta is not None or options.select != "last"):
         raise InputError("`stages` does not go with `folds`, `delta` or `select='best'`.")
-    check_training(options, options.stage_epochs)
+    if options.mechanism not in FITTABLE:
+        check_training(options, options.stage_epochs)
 
 
 def _at_once(options: ExperimentOptions, shown: Progress, world: World, paid: Paid) -> tuple[Job, dict[str, Any]]:

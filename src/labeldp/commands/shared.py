@@ -79,7 +79,7 @@ ModelOption = Annotated[str | None, Option("fast (usual for images), linear (els
 EpochsOption = Annotated[int | None, Option("Passes over the rows. Default: the model's own number.", panel=MODEL)]
 SeedOption = Annotated[int, Option("Of training, and of which rows are held out; never of the noise.", panel=MODEL)]
 OTHER_ROWS = Option("No prior behind a release saw the rows that judge, though nothing shows it.", panel=JUDGING)
-CanaryShareOption = Annotated[float, Option("The share of planted labels, if the owner named one: corrects accuracy.", panel=JUDGING)]
+CanaryShareOption = Annotated[float, Option("The share of planted labels, if the owner named one.", panel=JUDGING)]
 DeviceOption = Annotated[str, Option("auto, cpu, cuda or mps.", panel=MACHINE, values=DEVICES)]
 ThreadsOption = Annotated[int | None, Option("CPU threads.", panel=MACHINE)]
 ProcessesOption = Annotated[int, Option("How many at a time, one thread each.", panel=MACHINE)]
