@@ -117,7 +117,7 @@ def experiment_from_moments(options: ExperimentOptions, progress: Progress, paid
             options.out, options.dataset, options.data, options.mechanism, options.epsilon, options.delta, options.insecure_seed,
             learning, paid,
         )  # fmt: skip
-        return made.run(listener(options, shown, ALONE), shown.step, shown.begin)
+        return made.run(listener(options, shown, ALONE), shown.step, shown.begin, shown.epoch)
 
 
 def refuse_others(options: TrainingOptions, taken: tuple[str, ...], why: str) -> None:

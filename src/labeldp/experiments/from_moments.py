@@ -92,9 +92,12 @@ class MomentsExperiment:
         progress: Progress = lambda metrics: None,
         on_step: Steps = lambda step, of: None,
         on_begin: Callable[[int], None] = lambda epochs: None,
+        on_encoder: Progress = lambda metrics: None,
     ) -> dict[str, Any]:
-        """All of it; the summary. Asked again, it goes on, and what is released stays so. `on_begin` is told how many epochs follow, of
-        the encoder and of the student."""
+        """All of it; the summary. Asked again, it goes on, and what is released stays so.
+
+        `on_encoder` is told of each epoch of the encoder, `progress` of the student's, and `on_begin` how many of either follow.
+        """
         bundle = load(self.dataset, self.data)
         features = Features(bundle.features, np.arange(len(bundle.features)))
         public_test = bundle.test_features, bundle.test_labels
@@ -102,7 +105,7 @@ class MomentsExperiment:
             path = self._release(bundle, bundle.features)
             moments = load_fittable(path)
             return train_moments(moments, features, self.folder, path=path, public_test=public_test, timed=False)
-        place = self._encoder(bundle.features, progress, on_begin)
+        place = self._encoder(bundle.features, on_begin, on_encoder)
         encoder, start = Encoder.load(place), Pretrained.of(place)
         recipe = self._recipe(bundle, start)
         self._rehearse(bundle, start, recipe)
@@ -118,7 +121,7 @@ class MomentsExperiment:
 
     # ── without a label ──
 
-    def _encoder(self, images: npt.NDArray[np.uint8], progress: Progress, on_begin: Callable[[int], None]) -> Path:
+    def _encoder(self, images: npt.NDArray[np.uint8], on_begin: Callable[[int], None], told: Progress) -> Path:
         """Where the encoder is: given, or learned in the run directory."""
         learning = self.learning
         if learning.start is not None:
@@ -134,7 +137,7 @@ class MomentsExperiment:
         on_begin(epochs)
         learned_encoder(
             images, place, wanted, device=learning.machine.device,
-            on_epoch=lambda epoch, loss: progress({"epoch": epoch, "loss": loss}),
+            on_epoch=lambda epoch, loss: told({"epoch": epoch, "loss": loss}),
         )  # fmt: skip
         return place
 

@@ -62,7 +62,7 @@ def learn(job: Lesson, run: RunFolder, split: RowSplit, watch: Watch, world: Wor
             trainer.load(run.selected)
     return Learned(
         _probabilities(trainer), epochs=last, epoch_selected=trainer.epoch if job.select == "best" else None,
-        train_flop=trainer.flop * last // max(trainer.epoch, 1), seconds=sum(metrics["seconds"] for metrics in history),
+        train_flop=trainer.flop * last // max(trainer.epoch, 1), seconds=sum(metrics.get("seconds", 0.0) for metrics in history),
         dtype=str(trainer.dtype).removeprefix("torch."), device=str(trainer.device), threads=torch.get_num_threads(),
     )  # fmt: skip
 

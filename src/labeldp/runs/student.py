@@ -142,9 +142,12 @@ def train_student(
     def note_start() -> None:
         begin(run, job.moments, job.images, path, dated=job.timed)
 
+    def untimed(metrics: dict[str, Any]) -> None:
+        progress({name: value for name, value in metrics.items() if name != "seconds"})
+
     with run.locked() if world.first else nullcontext():
         nobody = everything[:0]
-        watch = Watch(begin_or_find, note_start, progress, on_step)
+        watch = Watch(begin_or_find, note_start, untimed, on_step)
         learned = learn(job, run, RowSplit(everything, nobody, nobody), watch, world)
         if not world.first:
             return {}
