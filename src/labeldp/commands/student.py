@@ -37,7 +37,11 @@ def train_from_moments(options: TrainOptions, progress: Progress) -> dict[str, A
     if options.start is None:
         refuse_others(options, ("id_column",), "moments are fitted by their own rule")
     else:
-        refuse_others(options, _STUDENT, "one statistic judges nobody, and its student learns what it says as it is")
+        refuse_others(
+            options,
+            (*_STUDENT, "id_column"),
+            "one statistic judges nobody, and its student learns what it says as it is",
+        )
     moments = load_fittable(options.moments)
     if options.start is not None:
         return _train_student(options, moments, progress)
@@ -61,7 +65,7 @@ def _train_student(options: TrainOptions, moments: Fittable, progress: Progress)
     start, classes = Pretrained.of(options.start), moments.statistic.num_classes
     recipe = recipe_of_student(options, classes)
     with joined() as world, progress.doing("preparing", shown=world.first) as shown:
-        given = read_features(options.features, None, options.image_size)
+        given = read_features(options.features, options.id_column, options.image_size)
         check_images(given.values)
         given.refuse_label(moments.header.get("label"), moments.class_names)
         start.check(options.model or start.model, given.values.shape[1:])
