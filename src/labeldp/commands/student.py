@@ -95,7 +95,7 @@ def recipe_of_student(options: TrainingOptions, classes: int) -> Recipe:
 def experiment_from_moments(options: ExperimentOptions, progress: Progress, paid: Paid) -> dict[str, Any]:
     """Both parties: an encoder without a label, one statistic, and what learns from it."""
     from labeldp.commands.train import listener
-    from labeldp.experiments.from_moments import Learning, MomentsExperiment
+    from labeldp.experiments.from_moments import ImageLearning, MomentsExperiment
     from labeldp.machine import ALONE, Machine, joined
 
     assert options.dataset is not None
@@ -107,7 +107,7 @@ def experiment_from_moments(options: ExperimentOptions, progress: Progress, paid
         refuse_others(options, _MACHINE, f"{one}, to which a model of rows of numbers is fitted by a rule of its own")
     else:
         refuse_others(options, _STUDENT, f"{one}, and no row to plant, stage, hold out or choose by")
-    learning = Learning(
+    learning = ImageLearning(
         lambda classes: recipe_of_student(options, classes), options.start, options.model, options.flop, options.epochs, options.seed,
         Machine(options.device, options.dtype, options.compile_model, options.threads),
     )  # fmt: skip

@@ -45,7 +45,7 @@ _SHARE = 0.8  # of the FLOP is the encoder's
 
 
 @dataclass(frozen=True)
-class Learning:
+class ImageLearning:
     """How an encoder and a student learn; only what is not the usual.
 
     start    an encoder's directory, in place of learning one
@@ -76,7 +76,7 @@ class MomentsExperiment:
     epsilon: float
     delta: float | None
     insecure_seed: int | None
-    learning: Learning
+    learning: ImageLearning
     paid: Paid = lambda made: None
 
     def __post_init__(self) -> None:

@@ -68,7 +68,7 @@ def holding_out(rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
     return held_out, rest
 
 
-class Lesson(Protocol):
+class Training(Protocol):
     """What gradient steps need to know of a training, wherever the evidence comes from: a release, or a model of one statistic."""
 
     @property

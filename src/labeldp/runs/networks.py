@@ -15,13 +15,13 @@ from labeldp.files.run import RunFolder
 from labeldp.files.schema import SchemaError, decode
 from labeldp.files.summary import Config
 from labeldp.machine import ALONE, Machine, World, explained_memory, explained_model
-from labeldp.runs.job import Job, Learned, Lesson, Probabilities, Rows, RowSplit, Watch
+from labeldp.runs.job import Job, Learned, Probabilities, Rows, RowSplit, Training, Watch
 from labeldp.training.fixmatch import FixMatchTrainer
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 
 
-def learn(job: Lesson, run: RunFolder, split: RowSplit, watch: Watch, world: World) -> Learned | None:
+def learn(job: Training, run: RunFolder, split: RowSplit, watch: Watch, world: World) -> Learned | None:
     """Train, or go on; the last epoch's model, or the chosen one's. Of several processes only the first has it."""
     recipe = job.recipe
     assert isinstance(recipe, Recipe)
@@ -78,14 +78,14 @@ def fitted(job: Job) -> Probabilities:
     return _probabilities(trainer)
 
 
-def _prepare(trainer: Trainer, job: Lesson, features: torch.Tensor) -> None:
+def _prepare(trainer: Trainer, job: Training, features: torch.Tensor) -> None:
     """What public features alone can tell a model before it is trained."""
     trainer.prepare(features)
     if job.start is not None:
         job.start.into(trainer)
 
 
-def trainer_of(job: Lesson, world: World = ALONE) -> Trainer:
+def trainer_of(job: Training, world: World = ALONE) -> Trainer:
     """A fresh model, initialised from the seed."""
     recipe = job.recipe
     assert isinstance(recipe, Recipe)
@@ -142,7 +142,7 @@ class _Choice:
     Corrected accuracy would be nearly blind where one class is common. The likelihood needs no mechanism that judges: evidence will do.
     """
 
-    def __init__(self, job: Lesson, run: RunFolder, rows: Rows, history: list[dict[str, Any]]) -> None:
+    def __init__(self, job: Training, run: RunFolder, rows: Rows, history: list[dict[str, Any]]) -> None:
         self.job, self.run, self.rows, self.history = job, run, rows, history
         self._best_yet: npt.NDArray[np.float64] | None = None
 

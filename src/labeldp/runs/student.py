@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudentJob:
-    """A network to train on what a statistic says of these images: a `Lesson`.
+    """A network to train on what a statistic says of these images: a `Training`.
 
     images   those whose features the statistic is of, in any order
     encoder  what made these features, and whose network is the start
