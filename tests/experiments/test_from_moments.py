@@ -124,7 +124,19 @@ def test_an_encoder_is_shared_by_several_runs(tmp_path):
         experiment(options(run.path, start=tmp_path / "other", flop=None, epochs=1))
     with pytest.raises(InputError, match="'fast', and 'fast-wide' is to be trained"):
         experiment(options(tmp_path / "new", start=tmp_path / "encoder", model="fast-wide"))
-    assert not (tmp_path / "new").exists()
+    assert not RunFolder(tmp_path / "new").ledger.exists()
+
+
+@pytest.mark.usefixtures("small")
+def test_a_directory_that_is_taken_is_said_before_anything_is_learned(tmp_path, monkeypatch):
+    experiment(digits(tmp_path / "rows", mechanism="subset", model="linear", epochs=1))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text("{}")
+    monkeypatch.setattr(from_moments, "learned_encoder", None)
+    with pytest.raises(InputError, match="another mechanism"):
+        experiment(options(tmp_path / "rows"))
+    with pytest.raises(InputError, match="no experiment"):
+        experiment(options(tmp_path / "run"))
 
 
 @pytest.mark.usefixtures("small")

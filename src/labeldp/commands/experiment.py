@@ -59,6 +59,8 @@ def experiment(options: ExperimentOptions, progress: Progress = SILENT) -> dict[
     Example: labeldp experiment --dataset digits --epsilon 2 --out run/
 
     A row of the paper's table: labeldp experiment --preset alibi-cifar10-high --out run/
+
+    One statistic in place of rows, for a small ε: labeldp experiment --dataset cifar10 --mechanism moments --epsilon 0.1 --flop 5e14 --out run/
     """
     from labeldp.machine import joined
 

@@ -90,7 +90,7 @@ class TrainOptions(TrainingOptions):
 
     features: FeaturesOption
     release: Annotated[tuple[Path, ...], Option("A release file. Several times: releases of different rows.", panel=DATA)] = ()
-    moments: Annotated[Path | None, Option("In place of a release: what `labeldp moments` made of these very rows.", panel=DATA)] = None
+    moments: Annotated[Path | None, Option("In place of a release: `labeldp moments` of these rows; of images with --start.", panel=DATA)] = None
     id_column: IdOption = None
     image_size: ImageSizeOption = None
     test_features: Annotated[Path | None, Option("Rows with public labels.", panel=JUDGING)] = None

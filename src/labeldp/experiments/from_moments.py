@@ -27,6 +27,7 @@ from labeldp.files.run import RunFolder
 from labeldp.machine import Machine
 from labeldp.models.fast import WIDTHS
 from labeldp.release.make import make_release
+from labeldp.release.source import Source
 from labeldp.runs.moments import train_moments
 from labeldp.runs.networks import fresh_trainer
 from labeldp.runs.pretrained import Pretrained
@@ -99,10 +100,13 @@ class MomentsExperiment:
         `on_encoder` is told of each epoch of the encoder, `progress` of the student's, and `on_begin` how many of either follow.
         """
         bundle = load(self.dataset, self.data)
+        if RunFolder(self.folder).released.exists():  # said now, and not once an encoder is learned
+            raise self._another()
+        source = owners_source(bundle, self.folder, None)
         features = Features(bundle.features, np.arange(len(bundle.features)))
         public_test = bundle.test_features, bundle.test_labels
         if bundle.features.ndim != 4:
-            path = self._release(bundle, bundle.features)
+            path = self._release(source, bundle.features)
             moments = load_fittable(path)
             return train_moments(moments, features, self.folder, path=path, public_test=public_test, timed=False)
         place = self._encoder(bundle.features, on_begin, on_encoder)
@@ -110,7 +114,7 @@ class MomentsExperiment:
         recipe = self._recipe(bundle, start)
         self._rehearse(bundle, start, recipe)
         encoded = self._encoded(bundle.features, encoder, start)
-        path = self._release(bundle, encoded)
+        path = self._release(source, encoded)
         on_begin(recipe.epochs)
         job = StudentJob(
             load_fittable(path), features, encoder, start, recipe, self.learning.machine, encoded=encoded
@@ -170,22 +174,24 @@ class MomentsExperiment:
 
     # ── the owner's side ──
 
-    def _release(self, bundle: Bundled, x: npt.NDArray[Any]) -> Path:
+    def _release(self, source: Source, x: npt.NDArray[Any]) -> Path:
         """The one statistic, charged in the run's own ledger; asked for again it is found. The labels go no further."""
         run = RunFolder(self.folder)
-        source = owners_source(bundle, self.folder, None)
         try:
             made = make_release(
                 self._order(source, x), ledger=Ledger(run.ledger), entropy=noise(self.insecure_seed), out=run.statistic
             )
         except RefusedError:
-            raise InputError(
-                f"{self.folder} holds an experiment with another mechanism, ε or seed of its noise; choose another `out`."
-            ) from None
+            raise self._another() from None
         self.paid(made)
         return run.statistic
 
-    def _order(self, source: Any, x: npt.NDArray[Any]) -> StatisticOrder:
+    def _another(self) -> InputError:
+        return InputError(
+            f"{self.folder} holds an experiment with another mechanism, ε or seed of its noise; choose another `out`."
+        )
+
+    def _order(self, source: Source, x: npt.NDArray[Any]) -> StatisticOrder:
         rows, flat = PublicRows.of(len(x), None), x.reshape(len(x), -1)
         if self.statistic == HistogramPlan.name:
             return histogram_order(source, self.dataset, flat, rows, epsilon=self.epsilon)
