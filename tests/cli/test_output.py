@@ -120,6 +120,15 @@ print("result")
 """
 
 
+def test_an_epoch_that_says_neither_steps_nor_seconds(capsys):
+    """Of an encoder, or under central trust."""
+    with TerminalProgress("learning") as shown:
+        shown.begin(2)
+        for epoch in (1, 2):
+            shown.epoch({"epoch": epoch, "loss": 0.5})
+    assert capsys.readouterr().err == "epoch 1/2: loss 0.5000\nepoch 2/2: loss 0.5000\n"
+
+
 def test_a_bar_on_a_terminal_and_its_result_in_the_pipe():
     shown = on_terminal(WORK, pipe=True)
     assert shown.out == "result\n"

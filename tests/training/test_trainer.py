@@ -250,7 +250,7 @@ def test_fast_trains_on_images_and_whitens_without_labels():
 def test_fast_costs_what_it_says():
     """51 MFLOP an image, forward: 6e13 FLOP are 8 epochs of CIFAR-10."""
     made = Trainer(models.build("fast", (3, 32, 32), 10), default_recipe("fast"), CPU, torch.float32)
-    assert made._training_flop(torch.zeros(2, 3, 32, 32, dtype=torch.uint8)) * 50_000 * 8 == pytest.approx(
+    assert made.training_flop(torch.zeros(2, 3, 32, 32, dtype=torch.uint8)) * 50_000 * 8 == pytest.approx(
         6.2e13, rel=0.03
     )
 

@@ -110,10 +110,11 @@ def _write(options: FeaturesOptions, read: Features, encoder: Encoder, shown: Pr
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from labeldp.features.encoder import COLUMN, column_names
     from labeldp.files.atomic import place_file
 
     name, width = _id(options, read), 0
-    if name is not None and name.startswith("feature "):
+    if name is not None and name.startswith(f"{COLUMN} "):
         raise InputError(f"{name!r} is what a feature is called; name the ids otherwise.")
 
     def tables() -> Iterator[pa.Table]:
@@ -123,7 +124,7 @@ def _write(options: FeaturesOptions, read: Features, encoder: Encoder, shown: Pr
             made = encoder.transform(np.ascontiguousarray(read.values[some]))
             width = made.shape[1]
             columns = {} if name is None else {name: pa.array(read.ids[some])}
-            yield pa.table(columns | {f"feature {i}": pa.array(made[:, i]) for i in range(width)})
+            yield pa.table(columns | {called: pa.array(made[:, i]) for i, called in enumerate(column_names(width))})
             shown.show("images", min(start + _PART, len(read.values)), len(read.values))
 
     def write(file: Any) -> None:

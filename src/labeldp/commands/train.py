@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +51,7 @@ class TrainingOptions(Options):
     out: Annotated[Path, Option("The run directory; an interrupted run there is resumed.")]
     model: ModelOption = None
     epochs: EpochsOption = None
+    flop: Annotated[float | None, Option("Train for so many floating-point operations.", panel=MODEL)] = None
     batch_size: Annotated[int | None, Option("Rows a step, over all processes.", panel=MODEL)] = None
     accumulate: Annotated[int | None, Option("Compute a step in so many parts, for less memory.", panel=MODEL)] = None
     learning_rate: Annotated[float | None, Option("At its peak.", panel=MODEL)] = None
@@ -92,7 +93,7 @@ class TrainOptions(TrainingOptions):
 
     features: FeaturesOption
     release: Annotated[tuple[Path, ...], Option("A release file. Several times: releases of different rows.", panel=DATA)] = ()
-    moments: Annotated[Path | None, Option("In place of a release: what `labeldp moments` made of these very rows.", panel=DATA)] = None
+    moments: Annotated[Path | None, Option("In place of a release: `labeldp moments` of these rows; of images with --start.", panel=DATA)] = None
     id_column: IdOption = None
     image_size: ImageSizeOption = None
     test_features: Annotated[Path | None, Option("Rows with public labels.", panel=JUDGING)] = None
@@ -111,7 +112,11 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
     from labeldp.machine import joined
 
     if options.moments is not None:
-        return _train_moments(options, options.moments)
+        from labeldp.commands.student import train_from_moments
+
+        found_before = was_finished(options.out)
+        summary = train_from_moments(options, progress)
+        return None if summary is None else {**summary, **found_before}
     if not options.release:
         raise InputError("`release` is missing: what was released of the labels.")
     check_training(options)
@@ -124,29 +129,6 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
         job = job_of(options, release, given.values, given)
         summary = fit(options, job, test, shown, world)
     return {**summary, **found_before} if world.first else None
-
-
-def _train_moments(options: TrainOptions, path: Path) -> dict[str, Any]:
-    """All that was released of these rows' labels is one statistic; how to fit it follows from its noise."""
-    from labeldp.data.features import read_features
-    from labeldp.runs.moments import train_moments
-    from labeldp.statistics.reading import load_fittable
-
-    usual = TrainOptions(out=options.out, features=options.features)
-    taken = {"moments", "features", "out", "id_column"}
-    more = [
-        one.name
-        for one in fields(options)
-        if one.name not in taken and getattr(options, one.name) != getattr(usual, one.name)
-    ]
-    if more:
-        raise InputError(f"moments are fitted by their own rule: leave out {', '.join(f'`{name}`' for name in more)}.")
-    found_before = was_finished(options.out)
-    moments = load_fittable(path)
-    given = read_features(options.features, options.id_column, missing=True)
-    given.refuse_categories()
-    given.refuse_label(moments.header.get("label"), moments.class_names)
-    return {**train_moments(moments, given, options.out, path=path), **found_before}
 
 
 def was_finished(out: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from labeldp.commands.presets import EXPERIMENTS, PATE
 
 # The registries of these names import torch or numpy; a test compares.
 MECHANISMS = ("response", "subset", "unary", "laplace", "gaussian")
+FITTABLE = ("moments", "histogram")
 MODELS = (
     "fast", "fast-medium", "fast-wide", "linear", "mlp", "resnet18", "wide-resnet-28-2", "wide-resnet-28-4", "wide-resnet-28-8",
 )  # fmt: skip
@@ -17,6 +18,7 @@ ENCODERS = ("fast", "fast-medium", "fast-wide")
 LEARNED = ("contrastive", "patches", "both")
 TRAINED = (*MODELS, "lightgbm")
 DATASETS = ("digits", "fashion", "cifar10", "cifar100")
+ROWS = ("digits",)  # those that are rows of numbers; the others are images
 TABLES = ("adult", "bank", "diabetes", "criteo", "diabetes3", "digits", "cancer")
 COMPARED = ("linear", "mlp", "lightgbm")
 STATISTICS = ("moments", "clusters", "pate", "dp-sgd")

@@ -26,6 +26,7 @@ from labeldp.files.atomic import place_file
 from labeldp.files.run import FeaturesFolder
 
 Floats = npt.NDArray[np.float32]
+COLUMN = "feature"  # and its number: what a column of an encoder's file is called
 WAYS = ("patches", "contrastive", "both")
 _Told = Callable[[int, float], None]
 
@@ -116,6 +117,11 @@ class Encoder:
         except (OSError, ValueError, TypeError):
             raise InputError(f"{place.neighbours} is missing or damaged; learn the encoder again.") from None
         return cls(patches, contrast, beside)
+
+
+def column_names(width: int) -> tuple[str, ...]:
+    """What so many numbers of a row are called in a file of them."""
+    return tuple(f"{COLUMN} {number}" for number in range(width))
 
 
 def learned_encoder(

@@ -45,7 +45,7 @@ _LARGEST = 1 << 26  # bytes: no JSON file of ours is larger
 _WRITTEN = (
     "config.json", "starts.json", "metrics.jsonl", "*.safetensors", "trained.parquet", "summary*.json", "confusion.json", "curves.json",
     "model.fitted", ".lock",
-    "released.parquet", "selection.json",
+    "released.parquet", "statistic.parquet", "selection.json",
     "answers.parquet", "held-out.parquet", "data-dependent.json", "probabilities.npy",
     "features.npy", "test.npy", "neighbours.npz", "contrastive.checkpoint",
 )  # fmt: skip
@@ -185,6 +185,11 @@ class RunFolder:
     def released(self) -> Path:
         """The release of an experiment, or of a selection."""
         return self.path / "released.parquet"
+
+    @property
+    def statistic(self) -> Path:
+        """The one statistic of an experiment that releases no rows."""
+        return self.path / "statistic.parquet"
 
     def released_in(self, stage: int) -> Path:
         """The release of a stage; from 1."""

@@ -200,6 +200,7 @@ class TrainingSummary:
     releases: tuple[str, ...] | None = None
     judge: str | None = None
     accuracy_test: float | None = None
+    accuracy_test_fitted: float | None = None  # of the model that a student learned from, on the same rows
     rows_tested: int | None = None
     accuracy_estimated: float | None = None
     accuracy_unbiased: float | None = None
@@ -223,7 +224,8 @@ class TrainingSummary:
     def __post_init__(self) -> None:
         if self.accuracy_estimated is not None and self.interval_95 is None:
             raise InputError("an estimated accuracy has an interval.")
-        if not 0 <= (self.accuracy_test or 0.0) <= 1 or not 0 <= (self.rows_tested or 0) < _MOST_ROWS:
+        tested = (self.accuracy_test or 0.0, self.accuracy_test_fitted or 0.0)
+        if not all(0 <= accuracy <= 1 for accuracy in tested) or not 0 <= (self.rows_tested or 0) < _MOST_ROWS:
             raise InputError("an accuracy on public test labels is from 0 to 1, of so many rows.")
         for name, (low, high) in _RANGES.items():
             if name in self.metrics and not self.metrics[name].within(low, high):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +71,52 @@ def holding_out(rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
     order = np.random.default_rng(seed).permutation(rows)
     held_out, rest = np.split(order, [round(share * rows)])
     return held_out, rest
+
+
+class Training(Protocol):
+    """What gradient steps need to know of a training, wherever the evidence comes from: a release, or a model of one statistic."""
+
+    @property
+    def features(self) -> npt.NDArray[Any]:
+        """One row each."""
+
+    @property
+    def model(self) -> str:
+        """By name."""
+
+    @property
+    def num_classes(self) -> int:
+        """Declared."""
+
+    @property
+    def recipe(self) -> Recipe | LinearRecipe | BoostingRecipe:
+        """How."""
+
+    @property
+    def machine(self) -> Machine:
+        """Where."""
+
+    @property
+    def start(self) -> Pretrained | None:
+        """None: at random."""
+
+    @property
+    def select(self) -> str:
+        """The "last" epoch, or the "best"."""
+
+    @property
+    def patience(self) -> int | None:
+        """Epochs without a better one."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether its files say how long it took."""
+
+    def known(self, rows: Rows) -> npt.NDArray[np.float32]:
+        """What is trained on."""
+
+    def evidence(self, rows: Rows) -> npt.NDArray[np.float32]:
+        """What an epoch is chosen by."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +259,11 @@ class Job:
         }
 
     @property
+    def num_classes(self) -> int:
+        """As declared."""
+        return self.release.mechanism.num_classes
+
+    @property
     def by_steps(self) -> bool:
         """Whether it is trained by gradient steps, in torch; tables have exact solvers and trees."""
         return hasattr(self.recipe, "batch_size")
@@ -227,8 +278,12 @@ class Job:
         mechanism, observations = self.release.mechanism, self.release.observations
         return mechanism.informative(observations) if self.denoise == "bayes" else mechanism.valued(observations)
 
+    def evidence(self, rows: Rows) -> npt.NDArray[np.float32]:
+        """log p(observation | label = c), up to a constant."""
+        return self.release.evidence(rows)
+
     def known(self, rows: Rows) -> npt.NDArray[np.float32]:
         """What is known of these rows' labels: evidence; by uninformed post-processing, soft labels."""
         if self.denoise == "bayes":
-            return self.release.evidence(rows)
+            return self.evidence(rows)
         return self.release.soft_labels(rows, self.denoise)

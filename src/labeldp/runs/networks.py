@@ -15,13 +15,13 @@ from labeldp.files.run import RunFolder
 from labeldp.files.schema import SchemaError, decode
 from labeldp.files.summary import Config
 from labeldp.machine import ALONE, Machine, World, explained_memory, explained_model
-from labeldp.runs.job import Job, Learned, Probabilities, Rows, RowSplit, Watch
+from labeldp.runs.job import Job, Learned, Probabilities, Rows, RowSplit, Training, Watch
 from labeldp.training.fixmatch import FixMatchTrainer
 from labeldp.training.recipe import Recipe
 from labeldp.training.trainer import Trainer
 
 
-def learn(job: Job, run: RunFolder, split: RowSplit, watch: Watch, world: World) -> Learned | None:
+def learn(job: Training, run: RunFolder, split: RowSplit, watch: Watch, world: World) -> Learned | None:
     """Train, or go on; the last epoch's model, or the chosen one's. Of several processes only the first has it."""
     recipe = job.recipe
     assert isinstance(recipe, Recipe)
@@ -62,7 +62,7 @@ def learn(job: Job, run: RunFolder, split: RowSplit, watch: Watch, world: World)
             trainer.load(run.selected)
     return Learned(
         _probabilities(trainer), epochs=last, epoch_selected=trainer.epoch if job.select == "best" else None,
-        train_flop=trainer.flop * last // max(trainer.epoch, 1), seconds=sum(metrics["seconds"] for metrics in history),
+        train_flop=trainer.flop * last // max(trainer.epoch, 1), seconds=sum(metrics.get("seconds", 0.0) for metrics in history),
         dtype=str(trainer.dtype).removeprefix("torch."), device=str(trainer.device), threads=torch.get_num_threads(),
     )  # fmt: skip
 
@@ -78,23 +78,29 @@ def fitted(job: Job) -> Probabilities:
     return _probabilities(trainer)
 
 
-def _prepare(trainer: Trainer, job: Job, features: torch.Tensor) -> None:
+def _prepare(trainer: Trainer, job: Training, features: torch.Tensor) -> None:
     """What public features alone can tell a model before it is trained."""
     trainer.prepare(features)
     if job.start is not None:
         job.start.into(trainer)
 
 
-def trainer_of(job: Job, world: World = ALONE) -> Trainer:
+def trainer_of(job: Training, world: World = ALONE) -> Trainer:
     """A fresh model, initialised from the seed."""
     recipe = job.recipe
     assert isinstance(recipe, Recipe)
+    return fresh_trainer(job.model, job.features.shape[1:], job.num_classes, recipe, job.machine, world)
+
+
+def fresh_trainer(
+    model: str, shape: tuple[int, ...], classes: int, recipe: Recipe, machine: Machine, world: World = ALONE
+) -> Trainer:
+    """The same of a training of which no row is known yet."""
     torch.manual_seed(recipe.seed)
-    shape = tuple(job.features.shape[1:])
-    model = models.build(job.model, shape, job.release.mechanism.num_classes)
-    device, dtype = job.machine.chosen(images=len(shape) == 3)
+    built = models.build(model, shape, classes)
+    device, dtype = machine.chosen(images=len(shape) == 3)
     made = FixMatchTrainer if recipe.unlabelled else Trainer
-    return made(model, recipe, device, dtype, world, job.machine.compile)
+    return made(built, recipe, device, dtype, world, machine.compile)
 
 
 def reopened(run: RunFolder, config: Config, machine: Machine, model: str | None) -> Probabilities:
@@ -136,7 +142,7 @@ class _Choice:
     Corrected accuracy would be nearly blind where one class is common. The likelihood needs no mechanism that judges: evidence will do.
     """
 
-    def __init__(self, job: Job, run: RunFolder, rows: Rows, history: list[dict[str, Any]]) -> None:
+    def __init__(self, job: Training, run: RunFolder, rows: Rows, history: list[dict[str, Any]]) -> None:
         self.job, self.run, self.rows, self.history = job, run, rows, history
         self._best_yet: npt.NDArray[np.float64] | None = None
 
@@ -146,7 +152,7 @@ class _Choice:
         chosen = False
         if len(self.rows):
             probabilities = trainer.probabilities(features[torch.from_numpy(self.rows)])
-            found = log_likelihoods(self.job.release.evidence(self.rows), probabilities)
+            found = log_likelihoods(self.job.evidence(self.rows), probabilities)
             metrics["likelihood_selecting"] = float(found.mean())
             chosen = self._best() == len(self.history) - 1
             if self._best_yet is not None:  # paired: the same rows, epoch against epoch

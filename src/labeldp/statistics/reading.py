@@ -9,12 +9,13 @@ from labeldp.errors import FileFormatError
 from labeldp.release.sealed import statistic_name
 from labeldp.statistics.choice_file import ChoicePlan, ModelChosen
 from labeldp.statistics.confusion_file import ConfusionPlan, NoisyConfusion
-from labeldp.statistics.histogram_file import HistogramPlan, LabelHistogram
-from labeldp.statistics.moments_file import Moments, MomentsPlan
+from labeldp.statistics.histogram_file import HistogramPlan, LabelHistogram, SharesFromHistogram
+from labeldp.statistics.moments_file import LinearFromMoments, Moments, MomentsPlan
 from labeldp.statistics.score_file import Score, ScorePlan
 from labeldp.statistics.statistic import StatisticFile
 
 Fittable: TypeAlias = Moments | LabelHistogram  # what a model is fitted to: with a δ, or without
+Fitted: TypeAlias = LinearFromMoments | SharesFromHistogram  # the model
 
 _FITTABLE: dict[str, type[Moments] | type[LabelHistogram]] = {
     MomentsPlan.name: Moments,

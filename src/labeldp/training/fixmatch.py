@@ -80,7 +80,7 @@ class FixMatchTrainer(Trainer):
             )
         if features.ndim != 4:
             self._spread = features.float().std(dim=0, unbiased=False).to(self.device)
-        per_row = self._training_flop(features[:2])
+        per_row = self.training_flop(features[:2])
         forward = self._forward()
         while self.epoch < self.recipe.epochs:
             start, losses = time.perf_counter(), []

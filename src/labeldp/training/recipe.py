@@ -215,6 +215,14 @@ def default_recipe(model: str, num_classes: int = 10) -> Recipe:
     return recipe
 
 
+def student_recipe(num_classes: int = 10, **changes: Any) -> Recipe:
+    """Of a network that begins as an encoder and learns what another model says of the same images: `fast`'s, in whichever width.
+
+    What the other model says is a whole answer, which meets no prior.
+    """
+    return changed(replace(default_recipe("fast", num_classes), epochs=6, prior="none"), **changes)
+
+
 def fixmatch_recipe(model: str, num_classes: int = 10, *, size: int = 32, **changes: Any) -> Recipe:
     """FixMatch's own settings (Sohn et al. 2020), for images of `size` pixels; `changes` as in `changed`.
 

@@ -118,7 +118,7 @@ class Trainer:
                 "raise `batch_size`, or lower `accumulate`."
             )
         steps = len(rows) // batch
-        per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
+        per_row = self.training_flop(features[torch.from_numpy(rows[:2])])
         forward = self._forward()
         if self.averaged is not None and not int(self.averaged.n_averaged):
             self.averaged.module.load_state_dict(self.model.state_dict())  # what it was prepared with, or starts from
@@ -312,7 +312,7 @@ class Trainer:
             parts.append(torch.softmax(logits, dim=-1).cpu())
         return torch.cat(parts).numpy()
 
-    def _training_flop(self, x: Tensor) -> int:
+    def training_flop(self, x: Tensor) -> int:
         """Of one row: a forward pass, and twice that for the gradients."""
         from torch.utils.flop_counter import FlopCounterMode
 

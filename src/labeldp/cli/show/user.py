@@ -110,6 +110,12 @@ def metric_facts(metrics: dict[str, Any], of: str = "") -> list[tuple[str, str]]
     ]
 
 
+_NOBODY_JUDGES = (
+    "accuracy",
+    "one statistic judges nobody: the label owner's `labeldp score` measures it, best on rows that were held out",
+)
+
+
 def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
     """What the run proves, and how good its model is."""
     from labeldp.evaluation.accuracy import summary_text, test_text
@@ -120,12 +126,7 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         ("certificate", guarantee_text(certificate, _of(summary))),
     ]
     if summary["mechanism"]["name"] in ("moments", "histogram"):
-        facts.append(
-            (
-                "accuracy",
-                "one statistic judges nobody: the label owner's `labeldp score` measures it, best on rows that were held out",
-            )
-        )
+        facts += [] if summary["accuracy_test"] is not None else [_NOBODY_JUDGES]
     elif summary["accuracy_estimated"] is None:
         facts.append(
             ("accuracy", "not estimated: no row was held out whose release can judge (--holdout; see docs/training.md)")
@@ -147,6 +148,13 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         facts.append(("selected", f"epoch {summary['epoch_selected']} of {summary['epochs']}"))
     if summary["accuracy_test"] is not None:
         facts.append(("test", test_text(summary)))
+    if summary.get("accuracy_test_fitted") is not None:
+        facts.append(
+            (
+                "before",
+                f"{summary['accuracy_test_fitted']:.2%}: the model of the statistic alone, which the student learned from",
+            )
+        )
     where = f"{summary['dtype']} on {summary['device']}"
     if summary["processes"] > 1:
         where += f", {summary['processes']} processes"

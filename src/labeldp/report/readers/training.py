@@ -112,6 +112,9 @@ def _facts(summary: TrainingSummary, config: Config | None) -> Facts:
         ("Epochs", f"{summary.epochs}{chosen}"),
         ("Compute", f"{compute}{took}, {summary.dtype} on {summary.device}"),
     ]
+    if summary.accuracy_test_fitted is not None:
+        said = f"{summary.accuracy_test_fitted:.2%} on the same public test labels"
+        facts.append(("Before the student: the statistic’s own model", said))
     if config is not None:
         facts.append(("Recipe", listed({name: config.recipe[name] for name in _RECIPE if name in config.recipe})))
     return tuple(facts)
