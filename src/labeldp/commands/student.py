@@ -68,7 +68,7 @@ def _train_student(options: TrainOptions, moments: Fittable, progress: Progress)
         given = read_features(options.features, options.id_column, options.image_size)
         check_images(given.values)
         given.refuse_label(moments.header.get("label"), moments.class_names)
-        start.check(options.model or start.model, given.values.shape[1:])
+        start.check_network(options.model or start.model, given.values.shape[1:])
         if options.flop is not None:
             recipe = changed(recipe, epochs=epochs_for(options.flop, start.model, given.values, classes))
         machine = Machine(options.device, options.dtype, options.compile_model, options.threads)

@@ -148,7 +148,7 @@ class MomentsExperiment:
     def _recipe(self, bundle: Bundled, start: Pretrained) -> Recipe:
         """The student's, for as long as there is time."""
         learning, classes = self.learning, bundle.labels.num_classes
-        start.check(learning.model or start.model, tuple(bundle.features.shape[1:]))
+        start.check_network(learning.model or start.model, tuple(bundle.features.shape[1:]))
         epochs = learning.epochs
         if epochs is None and learning.flop is not None:
             rest = learning.flop - start.encoder.flop

@@ -97,7 +97,7 @@ class Training(Protocol):
         """Where."""
 
     @property
-    def start(self) -> Pretrained | None:
+    def start(self) -> Pretrained | EarlierStage | None:
         """None: at random."""
 
     @property

@@ -46,12 +46,16 @@ class Pretrained:
         return self.encoder.flop
 
     def check(self, job: Job) -> None:
+        """Whether this training can begin with it."""
+        self.check_network(job.model, tuple(job.features.shape[1:]))
+
+    def check_network(self, model: str, shape: tuple[int, ...]) -> None:
         """Refused unless the model to be trained is of the same kind, for images of the same shape."""
-        if job.model != self.model:
+        if model != self.model:
             raise InputError(
-                f"the start is a network {self.model!r}, and {job.model!r} is to be trained: leave out `model`, or `start`."
+                f"the start is a network {self.model!r}, and {model!r} is to be trained: leave out `model`, or `start`."
             )
-        if (shape := tuple(job.features.shape[1:])) != self.encoder.shape:
+        if shape != self.encoder.shape:
             raise InputError(f"the start was learned from images of shape {self.encoder.shape}; these have {shape}.")
 
     def into(self, trainer: Trainer) -> None:

@@ -57,7 +57,7 @@ class StudentJob:
 
     def __post_init__(self) -> None:
         check_images(self.images.values)
-        self.start.check(self.start.model, tuple(self.images.values.shape[1:]))
+        self.start.check_network(self.start.model, tuple(self.images.values.shape[1:]))
         if (self.recipe.denoise, self.recipe.prior) != ("bayes", "none") or self.recipe.unlabelled:
             raise InputError("a student learns soft labels as they are: no `prior`, `denoise` or FixMatch.")
 
