@@ -116,7 +116,7 @@ class Trainer:
                 "raise `batch_size`, or lower `accumulate`."
             )
         steps = len(rows) // batch
-        per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
+        epoch_flop = self.epoch_flop(features, rows)
         forward = self._forward()
         if self.averaged is not None and not int(self.averaged.n_averaged):
             self.averaged.module.load_state_dict(self.model.state_dict())  # what it was prepared with, or starts from
@@ -131,8 +131,7 @@ class Trainer:
                 self._set_rates(step, steps)
                 losses.append(self._step(forward, features, batch, evidence, generator))
                 on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
-            # A third of a step's operations is the pass forward, and consistency has one more.
-            self.flop += (per_row + (per_row // 3 if self.recipe.consistency else 0)) * len(rows)
+            self.flop += epoch_flop
             mean_loss = float(self._end_epoch(torch.stack(losses).mean()))
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
 
@@ -293,6 +292,12 @@ class Trainer:
                     logits = (logits + model(x.flip(3)).float()) / 2
             parts.append(torch.softmax(logits, dim=-1).cpu())
         return torch.cat(parts).numpy()
+
+    def epoch_flop(self, features: Tensor, rows: npt.NDArray[np.int64]) -> int:
+        """What an epoch of these rows takes."""
+        per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
+        # A third of a step's operations is the pass forward, and consistency has one more.
+        return (per_row + (per_row // 3 if self.recipe.consistency else 0)) * len(rows)
 
     def _training_flop(self, x: Tensor) -> int:
         """Of one row: a forward pass, and twice that for the gradients."""
