@@ -198,7 +198,7 @@ class StatedTrial:
     kept: bool
 
     def __post_init__(self) -> None:
-        if not 1 <= self.rung <= _MOST_TRIALS or not 1 <= self.epochs <= _MOST or not 0 < self.flop < _MOST_FLOP:
+        if not 1 <= self.rung <= _MOST_TRIALS or not 1 <= self.epochs <= _MOST or not 1 <= self.flop < _MOST_FLOP:
             raise InputError("a trial is of some rung, of epochs, and of FLOP.")
         if max(map(abs, (self.log_likelihood, self.standard_error, self.behind, self.behind_error))) >= _MOST:
             raise InputError("a log-likelihood is a number of ordinary size.")
@@ -233,7 +233,7 @@ class StatedSearch:
 
     def to_json(self) -> dict[str, Any]:
         """For a file."""
-        return asdict(self)
+        return {**asdict(self), "trials": [asdict(one) for one in self.trials], "left_out": list(self.left_out)}
 
 
 @dataclass(frozen=True)

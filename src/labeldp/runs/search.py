@@ -213,7 +213,7 @@ class _Tried:
             name=self.entrant.name, model=self.entrant.job.model, rung=self.rung, epochs=self.epochs, flop=self.flop,
             log_likelihood=float(self.likelihoods.mean()),
             standard_error=float(self.likelihoods.std(ddof=1) / math.sqrt(len(self.likelihoods))),
-            behind=behind, behind_error=error, kept=kept,
+            behind=max(0.0, behind), behind_error=error, kept=kept,  # of equals, rounding may make it negative
         )  # fmt: skip
 
 

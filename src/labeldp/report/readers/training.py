@@ -52,6 +52,7 @@ def read_training(run: RunFolder, summary: TrainingSummary, owner: bool) -> Run:
         confusion=confusion_of(run, summary, config),
         metrics=_metrics(run, summary, config),
         curves=_curves(run, summary, config),
+        search=summary.search,
         facts=(*_chosen(run), *_facts(summary, config)),
         starts=starts,
         releases=releases_of(run, starts, summary.behind),
@@ -106,6 +107,8 @@ def _facts(summary: TrainingSummary, config: Config | None) -> Facts:
     compute = f"{summary.train_flop:.3g} FLOP" if summary.train_flop else "FLOP not counted"
     if summary.start_flop:
         compute += f" (before, from images alone: {summary.start_flop:.3g})"
+    if summary.search_flop:
+        compute += f" (before, to find the recipe: {summary.search_flop:.3g})"
     facts = [
         ("Model", summary.model),
         ("Rows trained on", f"{summary.rows_trained:,}"),
