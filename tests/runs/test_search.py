@@ -17,7 +17,7 @@ from labeldp.files.run import RunFolder
 from labeldp.machine import World
 from labeldp.private import PrivateLabels
 from labeldp.runs.job import Job
-from labeldp.runs.search import SHARE, WIDTHS, Plan, candidates_of, search, train_within
+from labeldp.runs.search import SHARE, WIDTHS, SearchPlan, candidates_of, search, train_within
 from labeldp.training.recipe import default_recipe
 from labeldp.training.trainer import Trainer
 from tests.commands.releasing import release_file
@@ -76,7 +76,7 @@ def test_what_is_chosen_is_what_makes_released_labels_likeliest(job, tmp_path):
     names = [one.name for one in candidates_of()]
     assert len(names) == 12
     for best in names:
-        plan = Plan.of(job, 1e5, flop=flop)
+        plan = SearchPlan.of(job, 1e5, flop=flop)
         assert {one.name for one in plan.entrants} == set(names)
         by_job = {(one.job.model, one.job.recipe): one.name for one in plan.entrants}
 
@@ -99,7 +99,7 @@ def test_what_is_chosen_is_what_makes_released_labels_likeliest(job, tmp_path):
 def test_a_budget_is_never_exceeded_and_mostly_used(job, tmp_path):
     rng = np.random.default_rng(1)
     for budget in [10, 13, 99, *(float(round(10**x)) for x in rng.uniform(1, 6, 200))]:
-        plan = Plan.of(job, budget, flop=flop)
+        plan = SearchPlan.of(job, budget, flop=flop)
         found = search(plan, RunFolder(tmp_path), lambda tried, where: likelihoods(rng.normal()))
         own = found.epochs * plan.entrant(found.winner).epoch_flop
         assert found.flop <= SHARE * budget
@@ -111,19 +111,19 @@ def test_a_budget_is_never_exceeded_and_mostly_used(job, tmp_path):
 
 def test_what_has_no_epoch_is_left_out_the_dearest_first(job):
     wide = [one.name for one in candidates_of() if one.model == "fast-wide"]
-    plan = Plan.of(job, 5000, flop=flop)
+    plan = SearchPlan.of(job, 5000, flop=flop)
     assert list(plan.left_out) == wide[-1:]
-    assert len(Plan.of(job, 1e5, flop=flop).left_out) == 0
-    few = Plan.of(job, 80, flop=flop)
+    assert len(SearchPlan.of(job, 1e5, flop=flop).left_out) == 0
+    few = SearchPlan.of(job, 80, flop=flop)
     assert [one.name for one in few.entrants] == ["fast, plain", "fast, strong views"]
-    (one,) = Plan.of(job, 20, flop=flop).entrants
+    (one,) = SearchPlan.of(job, 20, flop=flop).entrants
     assert one.name == "fast, plain"
     with pytest.raises(InputError, match=r"less than one epoch of fast on these rows, which takes 10"):
-        Plan.of(job, 9, flop=flop)
+        SearchPlan.of(job, 9, flop=flop)
 
 
 def test_a_length_that_learns_the_noise_is_not_gone_on_with(job, tmp_path):
-    plan = Plan.of(job, 1e5, frozenset({"model"}), flop=flop)
+    plan = SearchPlan.of(job, 1e5, frozenset({"model"}), flop=flop)
 
     def attempt(tried, where):
         return likelihoods(tried.recipe.mixup - tried.recipe.epochs / 1e4)
@@ -157,7 +157,7 @@ def test_what_is_given_is_meant(place, job, given, count, kept, tmp_path, monkey
 
 
 def test_images_that_are_no_bytes_are_not_distorted(job):
-    plan = Plan.of(replace(job, features=job.features.astype(np.float32)), 1e6, flop=flop)
+    plan = SearchPlan.of(replace(job, features=job.features.astype(np.float32)), 1e6, flop=flop)
     assert {one.job.recipe.randaugment for one in plan.entrants} == {0}
     assert len(plan.entrants) == 6
 
@@ -170,7 +170,7 @@ def test_wider_models_have_the_same_usual_recipe():
 
 
 def test_rows_that_choose_are_the_same_for_all_and_neither_train_nor_report(job):
-    plan = Plan.of(job, 1e5, flop=flop)
+    plan = SearchPlan.of(job, 1e5, flop=flop)
     final = plan.entrants[0].own(5, chosen=True).split()
     assert (len(final.train), len(final.select), len(final.report)) == (240, 30, 30)
     rows = np.concatenate((final.train, final.select, final.report))
@@ -181,7 +181,7 @@ def test_rows_that_choose_are_the_same_for_all_and_neither_train_nor_report(job)
         assert (split.train == final.train).all()
         assert len(split.report) == 0
     # An epoch may be chosen by the same rows, if that is asked for.
-    best = Plan.of(replace(job, select="best"), 1e5, flop=flop).entrants[0]
+    best = SearchPlan.of(replace(job, select="best"), 1e5, flop=flop).entrants[0]
     assert (best.own(5, chosen=True).select, best.trial(5).select) == ("best", "search")
     assert (best.own(5, chosen=True).split().select == final.select).all()
 
@@ -323,7 +323,8 @@ def test_an_experiment_searches_too_and_pays_for_nothing_that_cannot_be(tmp_path
     asked = ExperimentOptions(
         dataset="fashion", epsilon=3.0, out=tmp_path / "run", flop=3e11, batch_size=64, canaries=4
     )
-    summary = experiment(asked)
+    with pytest.warns(UserWarning, match="canaries"):
+        summary = experiment(asked)
     assert summary["search"]["trials"]
     assert summary["rows_tested"] == 50
     assert set(summary["audit"]) == {"model", "release"}
@@ -348,4 +349,4 @@ def test_a_damaged_search_is_refused(place, tmp_path, job):
     ):
         file.write_text(json.dumps({**said, **changes}))
         with pytest.raises(InputError, match=r"search\.json"):
-            train_within(Plan.of(job, 3e11), out)
+            train_within(SearchPlan.of(job, 3e11), out)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from labeldp.machine import World
     from labeldp.release import Release
     from labeldp.runs.job import Job
-    from labeldp.runs.search import Plan
+    from labeldp.runs.search import SearchPlan
     from labeldp.training.recipe import Recipe
 
     AnyRecipe = Recipe | LinearRecipe | BoostingRecipe
@@ -310,19 +310,19 @@ def fit(options: TrainingOptions, job: Job, test: Any, shown: Progress, world: W
     return cross_fit(job, options.out, options.folds, **told)
 
 
-def plan_of(options: TrainingOptions, job: Job) -> Plan | None:
+def plan_of(options: TrainingOptions, job: Job) -> SearchPlan | None:
     """How a budget of FLOP is spent, if there is one; refused if it cannot be."""
     if options.flop is None:
         return None
-    from labeldp.runs.search import CHANGED, Plan, check_budget
+    from labeldp.runs.search import CHANGED, SearchPlan, check_budget
 
     check_budget(job, options.flop)
     if options.no_search:
-        return Plan.alone(job, options.flop)
+        return SearchPlan.alone(job, options.flop)
     given = {name for name in ("model", *CHANGED) if getattr(options, name, None) is not None}
     if options.fixmatch or options.paper:  # each is a recipe
         given |= set(CHANGED)
-    return Plan.of(job, options.flop, frozenset(given))
+    return SearchPlan.of(job, options.flop, frozenset(given))
 
 
 def listener(options: TrainingOptions, shown: Progress, world: World) -> Callable[[dict[str, Any]], None]:

@@ -96,7 +96,7 @@ def _flop_an_epoch(job: Job) -> int:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """Who enters, and what each may spend."""
 
     budget: float
@@ -104,7 +104,7 @@ class Plan:
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def alone(cls, job: Job, budget: float, flop: Callable[[Job], int] = _flop_an_epoch) -> Plan:
+    def alone(cls, job: Job, budget: float, flop: Callable[[Job], int] = _flop_an_epoch) -> SearchPlan:
         """No search: one recipe, which has the whole budget."""
         check_budget(job, budget)
         entrant = Entrant(job.model, job, flop(job))
@@ -117,7 +117,7 @@ class Plan:
     @classmethod
     def of(
         cls, job: Job, budget: float, given: frozenset[str] = frozenset(), flop: Callable[[Job], int] = _flop_an_epoch
-    ) -> Plan:
+    ) -> SearchPlan:
         """Every candidate that the budget gives an epoch. What was `given` (of the model and of its recipe) is meant, and stays."""
         alone = cls.alone(job, budget, flop)
         _check_judge(job)
@@ -218,7 +218,7 @@ class _Tried:
 
 
 def search(
-    plan: Plan,
+    plan: SearchPlan,
     run: RunFolder,
     attempt: Try,
     begin: Callable[[int], None] = lambda epochs: None,
@@ -275,7 +275,7 @@ def trial_text(one: StatedTrial) -> str:
 
 
 def train_within(
-    plan: Plan,
+    plan: SearchPlan,
     folder: Path,
     *,
     public_test: PublicTest | None = None,
