@@ -234,7 +234,7 @@ def search(
         found = []
         for number, entrant in enumerate(left, start=1):
             epochs = entrant.epochs(plan.allowance(rung))
-            tell(f"rung {rung}, {number} of {len(left)}: {entrant.name}, {epochs} epochs")
+            tell(f"rung {rung}, {number} of {len(left)}: {entrant.name}, {epochs:,} epoch{'s' if epochs > 1 else ''}")
             begin(epochs)
             found.append(_Tried(entrant, rung, epochs, attempt(entrant.trial(epochs), run.trial(rung, number).path)))
         order = sorted(found, key=lambda one: -float(one.likelihoods.mean()))  # as likely: the cheaper one first
