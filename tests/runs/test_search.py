@@ -16,6 +16,7 @@ from labeldp.errors import InputError
 from labeldp.files.run import RunFolder
 from labeldp.machine import World
 from labeldp.private import PrivateLabels
+from labeldp.runs import search as searching
 from labeldp.runs.job import Job
 from labeldp.runs.search import SHARE, WIDTHS, SearchPlan, candidates_of, search, train_within
 from labeldp.training.recipe import default_recipe
@@ -24,6 +25,9 @@ from tests.commands.releasing import release_file
 
 ROWS = 300
 COST = {"fast": 10, "fast-medium": 17, "fast-wide": 45}
+
+
+STARTED = ("fast, from an encoder, plain", "fast, from an encoder, strong views and consistency")
 
 
 def flop(job):
@@ -106,14 +110,14 @@ def test_a_budget_is_never_exceeded_and_mostly_used(job, tmp_path):
         assert found.flop + own <= budget
         assert found.shortened or found.flop + own > budget - plan.entrant(found.winner).epoch_flop
         assert all(one.epochs >= 1 for one in found.trials)
-        assert len({one.name for one in found.trials} | {found.winner}) + len(found.left_out) == 12
+        assert len({one.name for one in found.trials} | {found.winner}) + len(found.left_out) == 14
 
 
 def test_what_has_no_epoch_is_left_out_the_dearest_first(job):
     wide = [one.name for one in candidates_of() if one.model == "fast-wide"]
     plan = SearchPlan.of(job, 5000, flop=flop)
-    assert list(plan.left_out) == wide[-1:]
-    assert len(SearchPlan.of(job, 1e5, flop=flop).left_out) == 0
+    assert plan.left_out == (*wide[-1:], *STARTED)
+    assert SearchPlan.of(job, 1e5, flop=flop).left_out == STARTED  # for which an encoder must learn first
     few = SearchPlan.of(job, 80, flop=flop)
     assert [one.name for one in few.entrants] == ["fast, plain", "fast, strong views"]
     (one,) = SearchPlan.of(job, 20, flop=flop).entrants
@@ -154,6 +158,29 @@ def test_what_is_given_is_meant(place, job, given, count, kept, tmp_path, monkey
     plan = plan_of(told, job_of(told, job.release, job.features))
     assert len(plan.entrants) == count
     assert all(kept(one.job) for one in plan.entrants)
+
+
+def test_an_encoder_has_a_tenth_of_the_budget_and_is_counted(job, tmp_path):
+    for budget in (1e5, 31_000.0, 3e6):
+        plan = SearchPlan.of(job, budget, flop=flop, encoder_flop=lambda job: 1000)
+        assert plan.encoder.epochs == int(budget / 1e4)
+        assert plan.rest == budget - plan.encoder.flop
+        found = search(plan, RunFolder(tmp_path), lambda tried, where: likelihoods(0.0), encoder_flop=plan.encoder.flop)
+        assert found.flop - plan.encoder.flop <= SHARE * plan.rest
+        assert found.flop + found.epochs * 10 <= budget
+        assert {one.name for one in plan.entrants if one.started} == set(STARTED)
+    few = SearchPlan.of(job, 29_000.0, flop=flop, encoder_flop=lambda job: 1000)
+    assert (few.encoder, few.left_out, few.rest) == (None, STARTED, 29_000)  # two epochs are no encoder
+    # Nobody would start with it: it is not learned.
+    dear = SearchPlan.of(job, 100, flop=flop, encoder_flop=lambda job: 1)
+    assert (dear.encoder, dear.rest) == (None, 100)
+    assert set(STARTED) <= set(dear.left_out)
+    for given, features in (({"start"}, job.features), (set(), job.features.astype(np.float32))):
+        plan = SearchPlan.of(
+            replace(job, features=features), 1e6, frozenset(given), flop=flop, encoder_flop=lambda job: 1
+        )
+        assert plan.encoder is None
+        assert not set(STARTED) & set(plan.left_out)
 
 
 def test_images_that_are_no_bytes_are_not_distorted(job):
@@ -265,6 +292,27 @@ def test_asked_again_nothing_is_repeated(place, tmp_path, monkeypatch):
         train(options(place, tmp_path / "run", no_search=True))
 
 
+def test_a_winner_that_starts_with_an_encoder(place, tmp_path, monkeypatch):
+    """Whoever is tried last is said to be the likeliest: the dearest, which starts with it."""
+    marks = iter(range(1000))
+    monkeypatch.setattr(searching, "log_likelihoods", lambda evidence, found: likelihoods(next(marks), len(evidence)))
+    monkeypatch.setattr(searching, "_ENCODER_EPOCHS", 1)
+    asked = options(place, tmp_path / "run", model="fast", flop=1.2e12)
+    with monkeypatch.context() as killed:
+        killed.setattr(searching, "write_json", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train(asked)
+    encoder = RunFolder(tmp_path / "run").search_encoder.contrast
+    learned = encoder.stat().st_mtime_ns
+    summary = train(asked)
+    assert summary["search"]["winner"] == STARTED[1]
+    assert summary["start_flop"] == summary["search"]["encoder_flop"] > 0
+    assert summary["search_flop"] == summary["start_flop"] + sum(one["flop"] for one in summary["search"]["trials"])
+    assert summary["search_flop"] + summary["train_flop"] <= 1.2e12
+    assert "given" in train(asked)
+    assert encoder.stat().st_mtime_ns == learned
+
+
 def test_one_recipe_has_as_many_whole_epochs_as_the_budget_allows(place, tmp_path):
     summary = train(options(place, tmp_path / "run", flop=1e11, no_search=True))
     epoch = summary["train_flop"] / summary["epochs"]
@@ -276,7 +324,7 @@ def test_one_recipe_has_as_many_whole_epochs_as_the_budget_allows(place, tmp_pat
     # So little that nothing can be compared: the one recipe, judged by all rows held out.
     alone = train(options(place, tmp_path / "alone", flop=2.5e10))
     assert (alone["search"]["trials"], alone["search_flop"], alone["rows_judged"]) == ([], 0, 60)
-    assert len(alone["search"]["left_out"]) == 11
+    assert len(alone["search"]["left_out"]) == 13
 
 
 # ── what cannot be ──

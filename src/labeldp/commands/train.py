@@ -321,7 +321,7 @@ def plan_of(options: TrainingOptions, job: Job) -> SearchPlan | None:
         return SearchPlan.alone(job, options.flop)
     given = {name for name in ("model", *CHANGED) if getattr(options, name, None) is not None}
     if options.fixmatch or options.paper:  # each is a recipe
-        given |= set(CHANGED)
+        given |= {*CHANGED, "start"}
     return SearchPlan.of(job, options.flop, frozenset(given))
 
 

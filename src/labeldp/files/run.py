@@ -180,6 +180,11 @@ class RunFolder:
         """A recipe that is tried; both from 1."""
         return RunFolder(self.path / "search" / f"rung-{rung}" / f"candidate-{number}")
 
+    @property
+    def search_encoder(self) -> FeaturesFolder:
+        """What recipes that are tried start with, where the budget was enough for it."""
+        return FeaturesFolder(self.path / "search" / "encoder")
+
     def fold(self, number: int) -> RunFolder:
         """The model without one part of the rows; from 1."""
         return RunFolder(self.path / f"fold-{number}")

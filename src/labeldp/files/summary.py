@@ -215,11 +215,17 @@ class StatedSearch:
     trials: tuple[StatedTrial, ...]
     winner: str
     epochs: int  # of the winner's own training, afresh
-    left_out: tuple[str, ...] = ()  # candidates that the budget gave less than an epoch
+    left_out: tuple[str, ...] = ()  # candidates that there was no budget for
     shortened: bool = False  # whether a longer trial was worse, so that not all of the budget was used
+    encoder_flop: float = 0.0  # of learning, from images alone, what some candidates started with
 
     def __post_init__(self) -> None:
-        if not 0 < self.budget < _MOST_FLOP or not 0 <= self.rows < _MOST_ROWS or not 1 <= self.epochs <= _MOST:
+        if (
+            not 0 < self.budget < _MOST_FLOP
+            or not 0 <= self.encoder_flop < _MOST_FLOP
+            or not 0 <= self.rows < _MOST_ROWS
+            or not 1 <= self.epochs <= _MOST
+        ):
             raise InputError("a search has a budget of FLOP, rows that choose, and epochs for its winner.")
         if max(len(self.trials), len(self.left_out)) > _MOST_TRIALS:
             raise InputError(f"a search tries at most {_MOST_TRIALS:,} times.")
@@ -228,8 +234,8 @@ class StatedSearch:
 
     @property
     def flop(self) -> float:
-        """Of all trials."""
-        return sum(one.flop for one in self.trials)
+        """Of all trials, and of the encoder."""
+        return self.encoder_flop + sum(one.flop for one in self.trials)
 
     def to_json(self) -> dict[str, Any]:
         """For a file."""

@@ -7,6 +7,8 @@ to twice as many, afresh; and so on until one is left. With n₁, n₂, … cand
     share · budget / Σ_r n_r·2^(r−1)
 
 and whole epochs only, so that no more than the `share` is spent. The winner is trained afresh with all that remains, as any run is.
+Where a tenth of the budget is enough for it, an encoder is learned first, from images alone, for candidates that start with it; what it
+takes is taken from the budget.
 
 Half of the rows held out choose, the same for all candidates; none of them is trained on, and the other half reports (`Job.split`).
 """
@@ -17,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +31,15 @@ from labeldp.files.summary import StatedSearch, StatedTrial
 from labeldp.runs.job import Job
 from labeldp.runs.run import Progress, PublicTest, open_run, train
 
+if TYPE_CHECKING:
+    from labeldp.runs.pretrained import Pretrained
+
 Likelihoods = npt.NDArray[np.float64]  # of each row that chooses
 Try = Callable[[Job, Path], Likelihoods]  # train in a directory, or find it trained there
 
 SHARE = 0.3  # of the budget, for the search
+ENCODER_SHARE = 0.1  # of the budget, for an encoder to start with
+_ENCODER_EPOCHS = 3  # at least: one that learned for less is hardly a better start than a random one
 _CLEARLY = 2.0  # standard errors, paired: from here on a longer trial counts as worse than a shorter one
 
 
@@ -43,6 +50,7 @@ class SearchCandidate:
     name: str
     model: str
     changes: Mapping[str, Any] = field(default_factory=dict)
+    started: bool = False  # from an encoder
 
 
 _STRONG = {"randaugment": 1, "cutout": 8, "shift": 3, "average": 0.99}
@@ -52,6 +60,7 @@ _WAYS: dict[str, dict[str, Any]] = {
     "mixup": {"mixup": 0.5},
     "strong views and consistency": {**_STRONG, "consistency": 1.0},
 }
+_STARTED = ("plain", "strong views and consistency")  # the ways that are tried from an encoder, too
 WIDTHS = ("fast", "fast-medium", "fast-wide")
 CHANGED = tuple(sorted({name for changes in _WAYS.values() for name in changes}))
 
@@ -63,6 +72,13 @@ def candidates_of(models: tuple[str, ...] = WIDTHS) -> tuple[SearchCandidate, ..
     )
 
 
+def started_candidates(model: str) -> tuple[SearchCandidate, ...]:
+    """Those that start with an encoder of this kind."""
+    return tuple(
+        SearchCandidate(f"{model}, from an encoder, {words}", model, _WAYS[words], started=True) for words in _STARTED
+    )
+
+
 @dataclass(frozen=True)
 class Entrant:
     """A candidate with the training that it means, and what an epoch of that takes."""
@@ -70,6 +86,7 @@ class Entrant:
     name: str
     job: Job
     epoch_flop: int
+    started: bool = False  # from the plan's encoder
 
     def epochs(self, flop: float) -> int:
         """How many whole ones so many FLOP allow."""
@@ -95,6 +112,21 @@ def _flop_an_epoch(job: Job) -> int:
     return flop_an_epoch(job)
 
 
+def _encoder_flop_an_epoch(job: Job) -> int:
+    from labeldp.features.contrastive import flop_an_epoch
+
+    return flop_an_epoch(job.features, job.model)
+
+
+@dataclass(frozen=True)
+class PlannedEncoder:
+    """A network that is to learn from images alone."""
+
+    model: str
+    epochs: int
+    flop: float  # at most
+
+
 @dataclass(frozen=True)
 class SearchPlan:
     """Who enters, and what each may spend."""
@@ -102,6 +134,7 @@ class SearchPlan:
     budget: float
     entrants: tuple[Entrant, ...]  # the cheapest first
     left_out: tuple[str, ...] = ()
+    encoder: PlannedEncoder | None = None
 
     @classmethod
     def alone(cls, job: Job, budget: float, flop: Callable[[Job], int] = _flop_an_epoch) -> SearchPlan:
@@ -116,23 +149,49 @@ class SearchPlan:
 
     @classmethod
     def of(
-        cls, job: Job, budget: float, given: frozenset[str] = frozenset(), flop: Callable[[Job], int] = _flop_an_epoch
-    ) -> SearchPlan:
+        cls, job: Job, budget: float, given: frozenset[str] = frozenset(), flop: Callable[[Job], int] = _flop_an_epoch,
+        encoder_flop: Callable[[Job], int] = _encoder_flop_an_epoch,
+    ) -> SearchPlan:  # fmt: skip
         """Every candidate that the budget gives an epoch. What was `given` (of the model and of its recipe) is meant, and stays."""
         alone = cls.alone(job, budget, flop)
         _check_judge(job)
         replace(job, select="search").split()  # enough rows to choose by
         entrants = sorted(_entrants(job, given, flop), key=lambda one: one.epoch_flop)  # equally cheap: as in the list
-        left_out: list[str] = []
-        while len(entrants) > 1 and not entrants[-1].epochs(_first_allowance(budget, len(entrants))):
-            left_out.insert(0, entrants.pop().name)
-        if len(entrants) == 1:
-            return cls(budget, (replace(alone.entrants[0], name=entrants[0].name),), tuple(left_out))
-        return cls(budget, tuple(entrants), tuple(left_out))
+        plan = cls(budget, tuple(entrants))
+        encoder = _planned_encoder(job, budget, given, encoder_flop)
+        if encoder is not None:
+            plan = plan._starting(encoder, sorted(_started(job, given, flop), key=lambda one: one.epoch_flop))
+        while len(plan.entrants) > 1 and not plan.entrants[-1].epochs(plan.allowance(1)):
+            plan = plan._without_the_dearest()
+        if len(plan.entrants) == 1:
+            return replace(plan, entrants=(replace(alone.entrants[0], name=plan.entrants[0].name),))
+        return plan
+
+    def _starting(self, encoder: PlannedEncoder, started: list[Entrant]) -> SearchPlan:
+        """With these beside the others, if there is budget for an encoder."""
+        if encoder.epochs < _ENCODER_EPOCHS:
+            return replace(self, left_out=tuple(one.name for one in started))
+        entrants = sorted((*self.entrants, *started), key=lambda one: one.epoch_flop)
+        return replace(self, entrants=tuple(entrants), encoder=encoder)
+
+    def _without_the_dearest(self) -> SearchPlan:
+        *entrants, dearest = self.entrants
+        encoder = self.encoder if any(one.started for one in entrants) else None
+        return replace(self, entrants=tuple(entrants), left_out=(dearest.name, *self.left_out), encoder=encoder)
+
+    @property
+    def rest(self) -> float:
+        """What an encoder leaves of the budget."""
+        return self.budget - (0.0 if self.encoder is None else self.encoder.flop)
 
     def allowance(self, rung: int) -> float:
         """FLOP of a trial; rungs are counted from 1."""
-        return _first_allowance(self.budget, len(self.entrants)) * 2.0 ** (rung - 1)
+        return _first_allowance(self.rest, len(self.entrants)) * 2.0 ** (rung - 1)
+
+    def begun(self, start: Pretrained) -> SearchPlan:
+        """With the encoder that was learned."""
+        entrants = (replace(one, job=replace(one.job, start=start)) if one.started else one for one in self.entrants)
+        return replace(self, entrants=tuple(entrants))
 
     def entrant(self, name: str) -> Entrant | None:
         """By its name."""
@@ -165,11 +224,36 @@ def _check_judge(job: Job) -> None:
         )
 
 
+def _planned_encoder(
+    job: Job, budget: float, given: frozenset[str], flop: Callable[[Job], int]
+) -> PlannedEncoder | None:
+    """None where no network of the kind can learn from such images, or a start is given."""
+    if job.start is not None or "start" in given or job.model not in WIDTHS or job.features.dtype != np.uint8:
+        return None
+    try:
+        epoch = flop(job)
+    except InputError:  # too small
+        return None
+    epochs = int(ENCODER_SHARE * budget // epoch)
+    return PlannedEncoder(job.model, epochs, epochs * epoch)
+
+
+def _started(job: Job, given: frozenset[str], flop: Callable[[Job], int]) -> Iterator[Entrant]:
+    return _entered(job, started_candidates(job.model), given, flop)
+
+
 def _entrants(job: Job, given: frozenset[str], flop: Callable[[Job], int]) -> Iterator[Entrant]:
     models = WIDTHS if "model" not in given and job.start is None and job.model in WIDTHS else (job.model,)
+    return _entered(job, candidates_of(models), given, flop)
+
+
+def _entered(
+    job: Job, candidates: tuple[SearchCandidate, ...], given: frozenset[str], flop: Callable[[Job], int]
+) -> Iterator[Entrant]:
+    """The trainings that they mean: each once, and none that cannot be."""
     usual: Any = job.recipe
     seen: list[tuple[str, Any]] = []
-    for candidate in candidates_of(models):
+    for candidate in candidates:
         changes = {name: value for name, value in candidate.changes.items() if name not in given}
         try:
             recipe = replace(usual, **changes)
@@ -180,7 +264,7 @@ def _entrants(job: Job, given: frozenset[str], flop: Callable[[Job], int]) -> It
             continue
         seen.append((candidate.model, recipe))
         made = replace(job, model=candidate.model, recipe=recipe)
-        yield Entrant(candidate.name, made, flop(made))
+        yield Entrant(candidate.name, made, flop(made), candidate.started)
 
 
 def _first_allowance(budget: float, entrants: int) -> float:
@@ -223,10 +307,11 @@ def search(
     attempt: Try,
     begin: Callable[[int], None] = lambda epochs: None,
     tell: Callable[[str], None] = lambda text: None,
+    encoder_flop: float = 0.0,
 ) -> StatedSearch:
     """Try, halve, try for longer; who is left. Trials that are found finished in the run directory are not repeated."""
     if plan.left_out:
-        tell(f"left out, for {plan.budget:.3g} FLOP give them less than an epoch: {'; '.join(plan.left_out)}")
+        tell(f"not tried, for want of budget: {'; '.join(plan.left_out)}")
     left, stated, tried = plan.entrants, list[StatedTrial](), list[_Tried]()
     rung = 0
     while len(left) > 1:
@@ -245,9 +330,9 @@ def search(
         tried += found
         left = tuple(one.entrant for one in found if one in kept)
     winner = left[0]
-    epochs, shortened = _length(winner, plan.budget, tried)
+    epochs, shortened = _length(winner, plan.rest, tried)
     return StatedSearch(
-        plan.budget, len(tried[0].likelihoods) if tried else 0, tuple(stated), winner.name, epochs, plan.left_out, shortened
+        plan.budget, len(tried[0].likelihoods) if tried else 0, tuple(stated), winner.name, epochs, plan.left_out, shortened, encoder_flop
     )  # fmt: skip
 
 
@@ -298,13 +383,17 @@ def train_within(
     if found is None:
         if run.config.exists():
             raise InputError(f"{folder} holds a run whose recipe was not searched for; choose another `out`.")
-        found = search(plan, run, attempt, begin, tell)
+        plan, spent = _learned(plan, run, begin, tell)
+        found = search(plan, run, attempt, begin, tell, spent)
         run.make()
         write_json(run.searched, found.to_json())
     winner = plan.entrant(found.winner)
     entered = {one.name for one in found.trials} or {found.winner}
     if winner is None or (found.budget, entered) != (plan.budget, {one.name for one in plan.entrants}):
         raise InputError(f"{folder} holds a search with another budget, or among others; choose another `out`.")
+    if winner.started and winner.job.start is None:  # it was found, not made
+        plan, _ = _learned(plan, run, begin, tell)
+        winner = plan.entrant(found.winner) or winner
     begin(found.epochs)
     job = winner.own(found.epochs, chosen=bool(found.trials))
     summary = train(job, folder, public_test=public_test, progress=progress, on_step=on_step)
@@ -312,3 +401,24 @@ def train_within(
         summary |= {"search_flop": found.flop, "search": found.to_json()}
         run.write_summary("training", summary)
     return summary
+
+
+def _learned(
+    plan: SearchPlan, run: RunFolder, begin: Callable[[int], None], tell: Callable[[str], None]
+) -> tuple[SearchPlan, float]:
+    """With the encoder that the plan has, learned or found learned, and the FLOP that it took."""
+    if plan.encoder is None:
+        return plan, 0.0
+    from labeldp.features.encoder import EncoderRecipe, learned_encoder
+    from labeldp.runs.pretrained import Pretrained
+
+    epochs, job = plan.encoder.epochs, plan.entrants[0].job
+    tell(f"an encoder learns from images alone: {epochs:,} epochs")
+    begin(epochs)
+    learned_encoder(
+        np.ascontiguousarray(job.features), run.search_encoder.path,
+        EncoderRecipe("contrastive", epochs, plan.encoder.model, job.recipe.seed), device=job.machine.device,
+        on_epoch=lambda epoch, loss: tell(f"encoder, epoch {epoch}/{epochs}: loss {loss:.4f}"),
+    )  # fmt: skip
+    start = Pretrained.of(run.search_encoder.path)
+    return plan.begun(start), float(start.encoder.flop)

@@ -154,7 +154,7 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         where += f", {summary['processes']} processes"
     took = "" if summary["seconds"] is None else f" {summary['seconds']:.1f} s,"  # none under central trust
     flop = f"{summary['train_flop']:.3g} FLOP," if summary["train_flop"] else ""  # of trees none are counted
-    if summary.get("start_flop"):
+    if summary.get("start_flop") and not summary.get("search_flop"):  # of a search it is a part
         flop += f" after {summary['start_flop']:.3g} from images alone,"
     if summary.get("search_flop"):
         flop += f" after {summary['search_flop']:.3g} of search,"
@@ -184,8 +184,7 @@ def _search_facts(found: StatedSearch) -> list[tuple[str, str]]:
     if found.shortened:
         facts.append(("length", "a longer trial was worse, so not all of the budget is used"))
     if found.left_out:
-        why = f"of {found.budget:.3g} FLOP they would have less than an epoch"
-        facts.append(("not tried", f"{'; '.join(found.left_out)}: {why}"))
+        facts.append(("not tried", f"for want of budget: {'; '.join(found.left_out)}"))
     return facts
 
 
