@@ -54,9 +54,9 @@ def test_names_are_those_of_directories_and_belong_to_one_command():
                 assert cell.name.startswith("paper-")
 
 
-def test_the_frontiers_queue_is_the_one_that_has_been_run():
+def test_the_queue_of_equal_compute_is_the_one_that_has_been_run():
     """Directories of finished cells are found by these names, and cells.json compares these commands."""
-    cells = plan("frontier", "cpu").cells()
+    cells = plan("equal-compute", "cpu").cells()
     train = "labeldp experiment --dataset cifar10 --model fast --epochs {} --seed 0 --threads 1 --canaries 500 --candidates 10 --mechanism "
     golden = {
         "cifar10-alibi-eps1-seed0": train.format(8) + "laplace --epsilon 1",
@@ -84,7 +84,7 @@ def test_the_frontiers_queue_is_the_one_that_has_been_run():
     )]  # fmt: skip
     assert places == sorted(places)
     assert "cifar10-subset-eps4-seed1" not in order
-    assert "cifar10-subset-eps4-seed1" in [cell.name for cell in plan("frontier", "cpu", 2).cells()]
+    assert "cifar10-subset-eps4-seed1" in [cell.name for cell in plan("equal-compute", "cpu", 2).cells()]
 
 
 def test_tables_share_cells():
@@ -94,8 +94,8 @@ def test_tables_share_cells():
     assert names["table-agibi"] & alibi == names["table-heuristic"] & alibi == alibi - {"cifar100-alibi-eps8.1-seed0"}
     assert names["table-pate"] < names["table1"]
     assert names["figure1"] < names["table1"]
-    assert "cifar10-alibi-eps1-seed0" in names["frontier"] & names["table1"]
-    assert {"cifar100-alibi-eps4-seed0", "cifar100-lp-2st-hard-eps4-seed0"} <= names["frontier"] & names["table2"]
+    assert "cifar10-alibi-eps1-seed0" in names["equal-compute"] & names["table1"]
+    assert {"cifar100-alibi-eps4-seed0", "cifar100-lp-2st-hard-eps4-seed0"} <= names["equal-compute"] & names["table2"]
 
 
 def test_published_epsilons_are_those_of_the_cells_names():
@@ -118,7 +118,7 @@ def test_published_epsilons_are_those_of_the_cells_names():
 def test_methods_of_two_stages_take_as_much_compute():
     """3/4 of the epochs on half of the rows and 5/8 on all."""
     for scale in SCALES:
-        cells = {cell.method: parsed(cell.command(Path("x"))) for cell in plan("frontier", scale).cells()}
+        cells = {cell.method: parsed(cell.command(Path("x"))) for cell in plan("equal-compute", scale).cells()}
         for method in ("lp-2st-hard", "lp-2st-evidence", "subset-2st"):
             whole = cells["alibi"].get("epochs") or 200
             assert cells[method]["stage_epochs"] / 2 + cells[method]["epochs"] == whole
@@ -132,7 +132,7 @@ def test_a_shell_gets_one_line(tmp_path):
 
 
 def test_only_some_cells():
-    cells = plan("frontier", "smoke").cells()
+    cells = plan("equal-compute", "smoke").cells()
     assert [cell.name for cell in chosen(cells, ["none", "agibi"])] == ["digits-agibi-eps2-seed0", "digits-none-seed0"]
     with pytest.raises(InputError, match="--list shows them"):
         chosen(cells, ["cifar"])

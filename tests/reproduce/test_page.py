@@ -42,9 +42,9 @@ class Page(HTMLParser):
         self.text += data
 
 
-def run_frontier(place, seeds=(0,), **changes):
+def run_equal(place, seeds=(0,), **changes):
     """The frontier at ε = 1 with made-up accuracies; a second seed is half a point better, or as said."""
-    chosen = plan("frontier", "cpu")
+    chosen = plan("equal-compute", "cpu")
     for cell in chosen.cells():
         if cell.epsilon == 1.0 and cell.seed in seeds and cell.method in FRONTIER:
             accuracy, low = FRONTIER[cell.method]
@@ -57,10 +57,10 @@ def lines(text, start):
     return [line for line in text.splitlines() if line.startswith(start)]
 
 
-def test_a_frontiers_page(place):
-    found = collect(run_frontier(place), place, "labeldp reproduce frontier --scale cpu")
-    page = (place.out / "frontier.md").read_text()
-    assert "Made by: `labeldp reproduce frontier --scale cpu`." in page
+def test_a_page(place):
+    found = collect(run_equal(place), place, "labeldp reproduce equal-compute --scale cpu")
+    page = (place.out / "equal-compute.md").read_text()
+    assert "Made by: `labeldp reproduce equal-compute --scale cpu`." in page
     assert lines(page, "| ALIBI")[0] == "| ALIBI | 71.0 | 67.53% (n = 1) | 1 | 0 | 0.069 | – | 5.62e+13 | 340 |"
     assert lines(page, "| AGIBI")[0] == "| AGIBI | – | – | – | – | – | – | – | – |"
     # sqrt(.681·.319/10000 + .6753·.3247/10000) = 0.66 points, by hand.
@@ -70,8 +70,8 @@ def test_a_frontiers_page(place):
     assert "LP-2ST, evidence − LP-2ST" in page
     assert "cells of this table, of these or of further seeds, are not finished" in page
     assert "`cifar10-agibi-eps1-seed0`" in lines(page, "Not finished")[0]
-    assert len(found.missing) == len(plan("frontier", "cpu").cells()) - 4
-    data = json.loads((place.out / "frontier.json").read_text())
+    assert len(found.missing) == len(plan("equal-compute", "cpu").cells()) - 4
+    data = json.loads((place.out / "equal-compute.json").read_text())
     assert {cell["cell"]["name"] for cell in data["cells"]} == {f"cifar10-{name}-eps1-seed0" for name in FRONTIER}
     (one, _) = data["beside"]
     assert one["difference"] == pytest.approx(0.0057)
@@ -80,8 +80,8 @@ def test_a_frontiers_page(place):
 
 def test_several_seeds(place):
     """A mean with its deviation, and the error of paired differences: 0.57 and 1.57 points, so 0.50."""
-    collect(run_frontier(place, (0, 1), subset=0.015), place, "x")
-    page = (place.out / "frontier.md").read_text()
+    collect(run_equal(place, (0, 1), subset=0.015), place, "x")
+    page = (place.out / "equal-compute.md").read_text()
     assert lines(page, "| k-subset |")[0].startswith(
         "| k-subset | – | 68.85% ± 1.06% (n = 2) | 1 | 0 | 0.564 to 1.56 |"
     )
@@ -118,8 +118,8 @@ def test_table1_beside_the_paper(place):
 
 
 def test_pages_are_whole_html(place):
-    collect(run_frontier(place), place, 'labeldp --only "<b>"')
-    page = Page((place.out / "frontier.html").read_text())
+    collect(run_equal(place), place, 'labeldp --only "<b>"')
+    page = Page((place.out / "equal-compute.html").read_text())
     assert page.open == []
     assert page.tags.count("caption") == page.tags.count("table") == 4
     scopes = [attributes.get("scope") for tag, attributes in page.attributes if tag == "th"]
@@ -151,18 +151,18 @@ def test_text_is_not_markup():
 
 def test_without_matplotlib_there_is_a_note_and_no_figure(place, monkeypatch):
     monkeypatch.setattr("labeldp.reproduce.page.can_draw", lambda: False)
-    found = collect(run_frontier(place), place, "x")
+    found = collect(run_equal(place), place, "x")
     assert found.report.pictures == ()
     assert any("labeldp[figures]" in note for note in found.report.notes)
     assert not list(place.out.glob("*.svg"))
 
 
 def test_markdown_to_a_path_has_its_figures_beside_it(place, tmp_path):
-    collect(run_frontier(place), place, "x", markdown=tmp_path / "docs" / "results.md")
+    collect(run_equal(place), place, "x", markdown=tmp_path / "docs" / "results.md")
     text = (tmp_path / "docs" / "results.md").read_text()
     assert "(results-cifar10.svg)" in text
     assert (tmp_path / "docs" / "results-cifar10.svg").read_text().startswith("<?xml")
-    assert (place.out / "frontier-cifar10.svg").exists()
+    assert (place.out / "equal-compute-cifar10.svg").exists()
     again = (tmp_path / "docs" / "results-cifar10.svg").read_bytes()
-    collect(run_frontier(place), place, "x", markdown=tmp_path / "docs" / "results.md")
+    collect(run_equal(place), place, "x", markdown=tmp_path / "docs" / "results.md")
     assert (tmp_path / "docs" / "results-cifar10.svg").read_bytes() == again

@@ -198,7 +198,7 @@ def test_markdown_among_the_documents_names_its_neighbour(place, tmp_path):
     collect(plan("tabular", "cpu"), place, "x", markdown=tmp_path / "results-tables.md")
     assert "See also: [images](results.md)." in (tmp_path / "results-tables.md").read_text()
     assert "See also" not in (place.out / "tabular.md").read_text()
-    collect(plan("frontier", "cpu"), place, "x", markdown=tmp_path / "results.md")
+    collect(plan("equal-compute", "cpu"), place, "x", markdown=tmp_path / "results.md")
     assert "(results-tables.md)." in (tmp_path / "results.md").read_text()
 
 

@@ -35,6 +35,11 @@ def flop(job):
     return COST.get(job.model, 10) + (3 if job.recipe.consistency else 0)
 
 
+def spent(job):
+    """By a trial."""
+    return job.recipe.epochs * flop(job)
+
+
 def images():
     rng = np.random.default_rng(0)
     down, right = np.mgrid[:17, :17]
@@ -87,7 +92,7 @@ def test_what_is_chosen_is_what_makes_released_labels_likeliest(job, tmp_path):
         def attempt(tried, where, best=best, by_job=by_job):
             epochs = default_recipe("fast", 2).epochs
             name = by_job[tried.model, replace(tried.recipe, epochs=epochs)]
-            return likelihoods(1.0 if name == best else 0.5)
+            return likelihoods(1.0 if name == best else 0.5), spent(tried)
 
         found = search(plan, RunFolder(tmp_path), attempt)
         assert found.winner == best
@@ -104,7 +109,7 @@ def test_a_budget_is_never_exceeded_and_mostly_used(job, tmp_path):
     rng = np.random.default_rng(1)
     for budget in [10, 13, 99, *(float(round(10**x)) for x in rng.uniform(1, 6, 200))]:
         plan = SearchPlan.of(job, budget, flop=flop)
-        found = search(plan, RunFolder(tmp_path), lambda tried, where: likelihoods(rng.normal()))
+        found = search(plan, RunFolder(tmp_path), lambda tried, where: (likelihoods(rng.normal()), spent(tried)))
         own = found.epochs * plan.entrant(found.winner).epoch_flop
         assert found.flop <= SHARE * budget
         assert found.flop + own <= budget
@@ -130,7 +135,7 @@ def test_a_length_that_learns_the_noise_is_not_gone_on_with(job, tmp_path):
     plan = SearchPlan.of(job, 1e5, frozenset({"model"}), flop=flop)
 
     def attempt(tried, where):
-        return likelihoods(tried.recipe.mixup - tried.recipe.epochs / 1e4)
+        return likelihoods(tried.recipe.mixup - tried.recipe.epochs / 1e4), spent(tried)
 
     found = search(plan, RunFolder(tmp_path), attempt)
     assert found.winner == "fast, mixup"
@@ -165,7 +170,12 @@ def test_an_encoder_has_a_tenth_of_the_budget_and_is_counted(job, tmp_path):
         plan = SearchPlan.of(job, budget, flop=flop, encoder_flop=lambda job: 1000)
         assert plan.encoder.epochs == int(budget / 1e4)
         assert plan.rest == budget - plan.encoder.flop
-        found = search(plan, RunFolder(tmp_path), lambda tried, where: likelihoods(0.0), encoder_flop=plan.encoder.flop)
+        found = search(
+            plan,
+            RunFolder(tmp_path),
+            lambda tried, where: (likelihoods(0.0), spent(tried)),
+            encoder_flop=plan.encoder.flop,
+        )
         assert found.flop - plan.encoder.flop <= SHARE * plan.rest
         assert found.flop + found.epochs * 10 <= budget
         assert {one.name for one in plan.entrants if one.started} == set(STARTED)
@@ -382,9 +392,28 @@ def test_an_experiment_searches_too_and_pays_for_nothing_that_cannot_be(tmp_path
         assert not RunFolder(tmp_path / "other").ledger.exists()
 
 
-def test_a_damaged_search_is_refused(place, tmp_path, job):
+def test_what_somebody_else_says_of_a_search_is_read_with_suspicion(place, tmp_path, job, cli):
     out = tmp_path / "run"
     train(options(place, out, flop=3e11))
+    run = RunFolder(out)
+    summary = json.loads(run.summary.read_text())
+    trials = summary["search"]["trials"]
+    forged = [{**one, "name": "<script>alert(1)</script>"} for one in trials]
+    told = {"trials": forged, "winner": forged[0]["name"], "left_out": ["<b>bold</b>"]}
+    run.summary.write_text(json.dumps({**summary, "search": {**summary["search"], **told}}))
+    assert cli("report", out, "--out", tmp_path / "page.html")[0] == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert" not in page
+    assert "<b>bold" not in page
+    for wrong in ({"log_likelihood": 1e300}, {"flop": 1e-320}, {"rung": 0}, {"kept": 1}):
+        said = {"trials": [{**trials[0], **wrong}], "winner": trials[0]["name"]}
+        run.summary.write_text(json.dumps({**summary, "search": {**summary["search"], **said}}))
+        code, _, err = cli("report", out, "--out", tmp_path / "page.html")
+        assert (code, len(err.splitlines())) == (2, 1)
+    run.summary.write_text(json.dumps({**summary, "search": None}))  # as one that never searched
+    assert cli("report", out, "--out", tmp_path / "page.html")[0] == 0
+    run.summary.write_text(json.dumps(summary))
     file = RunFolder(out).searched
     said = json.loads(file.read_text())
     for changes in (

@@ -77,7 +77,7 @@ def test_the_loss_of_mixed_rows_is_the_mixed_loss():
 def test_consistency_is_with_what_the_average_believes(mixup):
     """−log p(observation) + λ·cross-entropy against the averaged model's output, which no gradient flows into; mixed as losses are."""
     features, _, evidence = blobs()
-    made, rows = trainer(mixup=mixup, average=0.5, consistency=0.7, consistency_ramp=0.0), np.arange(100)
+    made, rows = trainer(mixup=mixup, average=0.5, consistency=0.7), np.arange(100)
     made.prepare(features)
     for number, model in enumerate((made.model, made.averaged.module)):
         torch.nn.init.normal_(model.head.weight, generator=torch.Generator().manual_seed(number))
@@ -106,13 +106,28 @@ def test_consistency_is_with_what_the_average_believes(mixup):
     torch.testing.assert_close(gradient, weights.grad, rtol=1e-3, atol=1e-5)
 
 
-def test_consistency_grows_to_its_weight():
-    recipe = Recipe(10, 100, 0.1, average=0.9, consistency=2.0, consistency_ramp=0.5)
-    weights = [recipe.consistency_at(step, 4) for step in range(40)]
-    assert weights[0] == pytest.approx(0.1)
-    assert weights == sorted(weights)
-    assert weights[19:] == [2.0] * 21
-    assert dataclasses.replace(recipe, consistency_ramp=0.0).consistency_at(0, 4) == 2.0
+def test_strong_views_and_consistency_begin_late():
+    features, _, evidence = blobs()
+    made = trainer("mlp", average=0.9, consistency=1.0, strong_from=0.5)
+    assert [made.recipe.strong_in(epoch) for epoch in range(6)] == [False] * 3 + [True] * 3
+    made.prepare(features)
+    plain = trainer("mlp", average=0.9)
+    plain.prepare(features)
+    ours, theirs = (some.fit(features, np.arange(1000), evidence) for some in (made, plain))
+    losses = [(next(ours)["loss"], next(theirs)["loss"]) for _ in range(4)]
+    assert [a == b for a, b in losses] == [True] * 3 + [False]
+    assert made.flop == plain.flop * 13 // 12
+
+
+def test_images_are_plain_until_then():
+    images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (8, 3, 17, 17), dtype=np.uint8))
+    recipe = Recipe(4, 4, 0.1, randaugment=2, cutout=6, strong_from=0.5)
+    made = Trainer(models.build("fast", (3, 17, 17), 4), recipe, CPU, torch.float32)
+    made.prepare(images)
+    for epoch, plain in ((1, True), (2, False)):
+        made.epoch = epoch
+        seen = made._augmented(images, np.arange(8), torch.Generator().manual_seed(0))
+        assert torch.equal(seen, made._input(images)) == plain
 
 
 def test_consistent_models_learn_and_go_on_where_they_were(tmp_path):
@@ -136,7 +151,7 @@ def test_consistent_models_learn_and_go_on_where_they_were(tmp_path):
     [
         ({"consistency": -1.0, "average": 0.9}, "not negative"),
         ({"consistency": 1.0}, "averaged model"),
-        ({"consistency": 1.0, "average": 0.9, "consistency_ramp": 2.0}, "share of all steps"),
+        ({"consistency": 1.0, "average": 0.9, "strong_from": 1.0}, "share of the epochs"),
         ({"consistency": 1.0, "average": 0.9, "unlabelled": 7}, "FixMatch"),
     ],
 )

@@ -111,8 +111,7 @@ class Command:
     @property
     def paragraphs(self) -> list[str]:
         """Its docstring."""
-        parts = re.split(r"\n\n|\n(?=[^:\n]+: (?:labeldp|torchrun) )", inspect.getdoc(self.function) or "")
-        return [" ".join(part.split()) for part in parts if part.strip()]
+        return [" ".join(part.split()) for part in (inspect.getdoc(self.function) or "").split("\n\n") if part.strip()]
 
     def parameters(self) -> list[Parameter]:
         """In the order of the signature."""

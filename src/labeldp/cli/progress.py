@@ -123,11 +123,13 @@ class TerminalProgress(commands.Progress):
         """An epoch has ended."""
         line = f"epoch {metrics['epoch']}/{self._epochs}"
         if "loss" in metrics:  # trees and exact solvers have none to tell
-            line += f": loss {metrics['loss']:.4f}, {metrics['seconds']:.1f} s"
+            line += f": loss {metrics['loss']:.4f}"
+        if "seconds" in metrics:  # encoders do not say
+            line += f", {metrics['seconds']:.1f} s"
         if "likelihood_selecting" in metrics:
             line += f", log-likelihood {metrics['likelihood_selecting']:.4f} of the rows that select"
         if metrics["epoch"] < self._epochs:
-            line += f"; about {_duration(self._left)} left"
+            line += f"; about {_duration(self._left)} left" if self._start is not None else ""
             self._what = f"epoch {metrics['epoch'] + 1}/{self._epochs}"
         self.line(line)
 

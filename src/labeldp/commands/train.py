@@ -61,6 +61,7 @@ class TrainingOptions(Options):
     start: Annotated[Path | None, Option("Begin with an encoder's network (`labeldp features --learn contrastive`).", panel=MODEL)] = None
     mixup: Annotated[float | None, Option("Mix pairs of rows, and their losses, by shares that are Beta(this, this); 0.2 to 1.", panel=MODEL)] = None
     consistency: Annotated[float | None, Option("Weight of what the averaged model believes of weak views (1); needs --average.", panel=MODEL)] = None
+    strong_from: Annotated[float | None, Option("Begin with strong views and consistency after this share of the epochs.", panel=MODEL)] = None
     average: Annotated[float | None, Option("Predict with averaged weights that keep this share a step (0.999).", panel=MODEL)] = None
     prior: Annotated[str | None, Option("What evidence meets: the model's output (ALIBI), its average's, or none.", panel=MODEL, values=("model", "average", "none"))] = None
     denoise: Annotated[str | None, Option("bayes (evidence); or uninformed: min-projection, softmax, argmax, none.", panel=MODEL, values=DENOISERS)] = None
@@ -106,7 +107,6 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
     """Train a model from a release: features and evidence are all it sees.
 
     Example: labeldp train --release released.parquet --features x.parquet --id uid --model linear --out run/
-    Many processes or machines: torchrun --nproc-per-node 2 -m labeldp train … (one --out that all can read)
     """
     from labeldp.machine import joined
 
@@ -190,7 +190,7 @@ def _check_test(options: TrainOptions) -> None:
 
 
 _OF_STEPS = (
-    "batch_size", "accumulate", "weight_decay", "start", "mixup", "consistency", "average", "prior", "denoise", "fixmatch", "randaugment", "cutout",
+    "batch_size", "accumulate", "weight_decay", "start", "mixup", "consistency", "strong_from", "average", "prior", "denoise", "fixmatch", "randaugment", "cutout",
     "paper",
 )  # fmt: skip
 
@@ -243,7 +243,7 @@ def recipe_of(
     else:
         usual = paper_recipe() if options.paper else default_recipe(model, classes)
     names = (
-        "batch_size", "accumulate", "learning_rate", "weight_decay", "mixup", "consistency", "average", "prior", "denoise", "randaugment", "cutout",
+        "batch_size", "accumulate", "learning_rate", "weight_decay", "mixup", "consistency", "strong_from", "average", "prior", "denoise", "randaugment", "cutout",
         "seed",
     )  # fmt: skip
     return changed(usual, epochs=epochs, **{name: getattr(options, name) for name in names})

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from labeldp.runs.pretrained import Pretrained
 
 Likelihoods = npt.NDArray[np.float64]  # of each row that chooses
-Try = Callable[[Job, Path], Likelihoods]  # train in a directory, or find it trained there
+Try = Callable[
+    [Job, Path], tuple[Likelihoods, float]
+]  # train in a directory, or find it trained there; and what it took
 
 SHARE = 0.3  # of the budget, for the search
 ENCODER_SHARE = 0.1  # of the budget, for an encoder to start with
@@ -85,7 +87,7 @@ class Entrant:
 
     name: str
     job: Job
-    epoch_flop: int
+    epoch_flop: int  # at most
     started: bool = False  # from the plan's encoder
 
     def epochs(self, flop: float) -> int:
@@ -286,10 +288,7 @@ class _Tried:
     rung: int
     epochs: int
     likelihoods: Likelihoods
-
-    @property
-    def flop(self) -> int:
-        return self.epochs * self.entrant.epoch_flop
+    flop: float
 
     def stated(self, best: _Tried, kept: bool) -> StatedTrial:
         behind, error = (0.0, 0.0) if self is best else compare(best.likelihoods, self.likelihoods)
@@ -321,7 +320,7 @@ def search(
             epochs = entrant.epochs(plan.allowance(rung))
             tell(f"rung {rung}, {number} of {len(left)}: {entrant.name}, {epochs:,} epoch{'s' if epochs > 1 else ''}")
             begin(epochs)
-            found.append(_Tried(entrant, rung, epochs, attempt(entrant.trial(epochs), run.trial(rung, number).path)))
+            found.append(_Tried(entrant, rung, epochs, *attempt(entrant.trial(epochs), run.trial(rung, number).path)))
         order = sorted(found, key=lambda one: -float(one.likelihoods.mean()))  # as likely: the cheaper one first
         kept = order[: len(left) // 2]
         stated += [one.stated(order[0], one in kept) for one in found]
@@ -373,11 +372,11 @@ def train_within(
     """Search (in folder/search), then train the winner in `folder`, as any run; asked again, it goes on where it was."""
     run = RunFolder(folder)
 
-    def attempt(job: Job, place: Path) -> Likelihoods:
-        train(job, place, progress=on_trial, on_step=on_step)
+    def attempt(job: Job, place: Path) -> tuple[Likelihoods, float]:
+        trial = train(job, place, progress=on_trial, on_step=on_step)
         rows = job.split().select
         predicted, _ = open_run(place, job.machine, job.model)
-        return log_likelihoods(job.release.evidence(rows), predicted(job.features[rows]))
+        return log_likelihoods(job.release.evidence(rows), predicted(job.features[rows])), trial["train_flop"]
 
     found = run.read_search()
     if found is None:

@@ -32,7 +32,9 @@ class Recipe:
     cutout: int = 0  # side of the square that is blanked, in pixels
     mixup: float = 0.0  # mix pairs of rows, and their losses, by a share that is Beta(mixup, mixup); 0: none
     consistency: float = 0.0  # weight of what the averaged model believes of a weak view, beside the evidence; 0: none
-    consistency_ramp: float = 0.3  # the share of steps in which that weight grows from 0
+    strong_from: float = (
+        0.0  # strong views and consistency begin after this share of the epochs: at first they only slow a model down
+    )
     average: float = 0.0  # predict with an exponential moving average of the weights that keeps this share a step
     prior: str = "model"  # what evidence meets: the model's own output (ALIBI), its "average"'s, or "none"
     denoise: str = "bayes"  # evidence, which knows the noise; or the paper's uninformed "min-projection", "softmax", "argmax", "none"
@@ -87,8 +89,8 @@ class Recipe:
             raise InputError(
                 f"`consistency` is not negative; got {self.consistency:g}. 1 weighs as much as the evidence."
             )
-        if not 0 <= self.consistency_ramp <= 1:
-            raise InputError(f"`consistency_ramp` is a share of all steps, 0 to 1; got {self.consistency_ramp:g}.")
+        if not 0 <= self.strong_from < 1:
+            raise InputError(f"`strong_from` is a share of the epochs, from 0 to below 1; got {self.strong_from:g}.")
         if self.consistency and not self.average:
             raise InputError("`consistency` is with an averaged model: give `average`, 0.99 for instance.")
         if self.consistency and self.unlabelled:
@@ -133,10 +135,9 @@ class Recipe:
         done = (step + 0.5) / (steps * self.epochs)
         return done / self.warmup if done < self.warmup else (1 - done) / (1 - self.warmup)
 
-    def consistency_at(self, step: int, steps: int) -> float:
-        """The weight of consistency in the given step, of `steps` in an epoch: at first the averaged model knows nothing."""
-        grown = (step + 1) / max(1.0, self.consistency_ramp * steps * self.epochs)
-        return self.consistency * min(1.0, grown)
+    def strong_in(self, epoch: int) -> bool:
+        """Whether views are strong, and consistency counts, in this epoch (from 0)."""
+        return epoch >= self.strong_from * self.epochs
 
     def adapted_to(self, rows: int, share: float) -> Recipe:
         """If `adapted`: for so many rows, each of which tells this share of its label (1: all of it, which the numbers here are for).
@@ -161,7 +162,7 @@ class Recipe:
 _LATER = (
     "mixup",
     "consistency",
-    "consistency_ramp",
+    "strong_from",
     "denoise",
     "bias_decay",
     "unlabelled",

@@ -55,7 +55,6 @@ class Trainer:
         self.scale = torch.ones(1)
         self.epoch = 0
         self.flop = 0
-        self._consistency = self.recipe.consistency  # its weight in this step
 
     def _parameter_groups(self, recipe: Recipe) -> list[dict[str, Any]]:
         norms = {
@@ -116,7 +115,8 @@ class Trainer:
                 "raise `batch_size`, or lower `accumulate`."
             )
         steps = len(rows) // batch
-        epoch_flop = self.epoch_flop(features, rows)
+        per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
+        consistency_flop = self._consistency_flop(per_row, len(rows))
         forward = self._forward()
         if self.averaged is not None and not int(self.averaged.n_averaged):
             self.averaged.module.load_state_dict(self.model.state_dict())  # what it was prepared with, or starts from
@@ -131,7 +131,7 @@ class Trainer:
                 self._set_rates(step, steps)
                 losses.append(self._step(forward, features, batch, evidence, generator))
                 on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
-            self.flop += epoch_flop
+            self.flop += per_row * len(rows) + (consistency_flop if self._consistent() else 0)
             mean_loss = float(self._end_epoch(torch.stack(losses).mean()))
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
 
@@ -162,7 +162,6 @@ class Trainer:
 
     def _set_rates(self, step: int, steps: int) -> None:
         factor = self.recipe.rate(self.epoch * steps + step, steps)
-        self._consistency = self.recipe.consistency_at(self.epoch * steps + step, steps)
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
 
@@ -220,10 +219,13 @@ class Trainer:
             return SoftLabelLoss()(logits, known)
         return PosteriorLoss("sum")(logits, known, self._prior(x, logits))
 
+    def _consistent(self) -> bool:
+        return bool(self.recipe.consistency) and self.recipe.strong_in(self.epoch)
+
     @torch.no_grad()
     def _belief(self, raw: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator) -> Tensor | None:
         """What the averaged model says of weak views of these rows: soft labels that know less of their noise than the model does."""
-        if not self.recipe.consistency or self.averaged is None:
+        if not self._consistent() or self.averaged is None:
             return None
         self.averaged.eval()
         with self._autocast():
@@ -234,7 +236,7 @@ class Trainer:
         """How far the model is from that belief, summed over rows: consistency (Tarvainen & Valpola 2017), weighted."""
         if believed is None:
             return 0.0
-        return self._consistency * functional.cross_entropy(logits.float(), believed, reduction="sum")
+        return self.recipe.consistency * functional.cross_entropy(logits.float(), believed, reduction="sum")
 
     def _update(self) -> None:
         self._optimizer.step()
@@ -259,6 +261,7 @@ class Trainer:
         if x.ndim != 4:
             return self._input(x)
         recipe = self.recipe
+        strongly = strongly and recipe.strong_in(self.epoch)
         if recipe.randaugment and strongly:
             if x.dtype != torch.uint8:
                 raise InputError("`randaugment` is for images of bytes (0 to 255); these features are not.")
@@ -294,10 +297,13 @@ class Trainer:
         return torch.cat(parts).numpy()
 
     def epoch_flop(self, features: Tensor, rows: npt.NDArray[np.int64]) -> int:
-        """What an epoch of these rows takes."""
+        """What an epoch of these rows takes at most; consistency may begin late."""
         per_row = self._training_flop(features[torch.from_numpy(rows[:2])])
-        # A third of a step's operations is the pass forward, and consistency has one more.
-        return (per_row + (per_row // 3 if self.recipe.consistency else 0)) * len(rows)
+        return per_row * len(rows) + (self._consistency_flop(per_row, len(rows)) if self.recipe.consistency else 0)
+
+    def _consistency_flop(self, per_row: int, rows: int) -> int:
+        """A third of a step's operations is the pass forward, and consistency has one more."""
+        return per_row // 3 * rows
 
     def _training_flop(self, x: Tensor) -> int:
         """Of one row: a forward pass, and twice that for the gradients."""

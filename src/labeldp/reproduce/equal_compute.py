@@ -1,4 +1,4 @@
-"""The frontier: all methods at the same ε, with the same model, compute and seeds."""
+"""All methods at the same ε, with the same model, compute and seeds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def frontier(scale: str, seeds: int | None) -> Reproduction:
+def equal_compute(scale: str, seeds: int | None) -> Reproduction:
     """All of it. Without a number of seeds: those of the queue that we ran, most telling cells first."""
     queue = tuple(_queue(scale, seeds))
     rows: dict[tuple[str, float | None, str], list[Cell]] = {}
@@ -76,7 +76,7 @@ def frontier(scale: str, seeds: int | None) -> Reproduction:
         for name in dict.fromkeys(row.dataset for row in made)
     )
     return Reproduction(
-        "frontier", scale, "Accuracy at equal ε and compute", made, _sheets, notes, queue, drawings, differences,
+        "equal-compute", scale, "Accuracy at equal ε and compute", made, _sheets, notes, queue, drawings, differences,
         (("tables, with linear models, mlp and LightGBM", "results-tables.md"),),
     )  # fmt: skip
 
