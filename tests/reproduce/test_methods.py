@@ -34,7 +34,9 @@ def _small(monkeypatch):
 
 def every(kind):
     """Cells of the paper's scale by `labeldp experiment` or `labeldp pate run`, each once; of repetitions, the first."""
-    cells = {cell.name: cell for name in NAMES for cell in plan(name, "paper").cells()}
+    cells = {
+        cell.name: cell for name in NAMES for cell in plan(name, "paper").cells() if cell.name.startswith("paper-")
+    }
     return [
         cell
         for cell in cells.values()

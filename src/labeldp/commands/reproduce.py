@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 class ReproduceOptions(Options):
     """What `labeldp reproduce` is told."""
 
-    name: Annotated[str, Argument("table1, table2, table-agibi, table-heuristic, table-pate, figure1, frontier, tabular, moments, study-answers or study-threshold.", values=REPRODUCED)]
+    name: Annotated[str, Argument("table1, table2, table-agibi, table-heuristic, table-pate, figure1, frontier, equal-compute, tabular, moments, study-answers or study-threshold.", values=REPRODUCED)]
     scale: Annotated[str, Option("smoke (digits, minutes), cpu (the `fast` model, hours; all tables), paper (its models and epochs, a cluster).", values=SCALES)] = "smoke"
     out: Annotated[Path, Option("Results and, under cells/, the runs they are made of; tables share cells.")] = Path("reproduced")
-    seeds: Annotated[int | None, Option("Seeds a row. Default: 1; of tabular 5, of moments 10; the frontier has its own queue.")] = None
+    seeds: Annotated[int | None, Option("Seeds a row. Default: 1; of tabular 5, of moments 10; frontier and equal-compute have their own queues.")] = None
     only: Annotated[tuple[str, ...], Option("Run only cells whose names contain this; may be given several times.")] = ()
     list_cells: Annotated[bool, Option("Print the command of each cell, and run nothing.", flag="--list")] = False
     collect: Annotated[bool, Option("Run nothing; make the tables from the cells that are finished.")] = False

@@ -24,7 +24,7 @@ READINGS = ("naive", "inverted", "response", "laplace", "subset", "clean")
 DOWNLOADS = ("cifar10", "cifar100", "fashion")
 REPRODUCED = (
     "table1", "table2", "table-agibi", "table-heuristic", "table-pate", "figure1", "study-answers", "study-threshold", "frontier",
-    "tabular", "moments",
+    "equal-compute", "tabular", "moments",
 )  # fmt: skip
 SCALES = ("smoke", "cpu", "paper")
 AT_THRESHOLD = ("precision", "recall")

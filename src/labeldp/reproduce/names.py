@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from labeldp.errors import InputError
+from labeldp.reproduce.equal_compute import equal_compute
 from labeldp.reproduce.frontier import frontier
 from labeldp.reproduce.memorized import figure1, table_heuristic
 from labeldp.reproduce.methods import check_scale
@@ -16,6 +17,7 @@ from labeldp.reproduce.tabular import tabular
 
 _OWN_SEEDS: dict[str, Callable[[str, int | None], Reproduction]] = {
     "frontier": frontier,
+    "equal-compute": equal_compute,
     "tabular": tabular,
     "moments": moments,
 }

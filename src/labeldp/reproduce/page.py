@@ -152,6 +152,7 @@ class Chart:
     below: Line | None = None
     up: str = "test accuracy (%)"
     log: bool = False  # the axis across
+    quoted: tuple[Line, ...] = ()  # others' numbers, in grey, each with its name beside it
 
     def draw(self, file: Path) -> bool:
         """Means over seeds, with bars of two standard errors of the test set, or of the seeds. False if there is nothing to draw."""
@@ -171,6 +172,8 @@ class Chart:
                 _plot(lowest, self.below.points, color=_COLORS[1], marker="s")
                 lowest.set_ylabel(self.below.name)
                 lowest.grid(alpha=0.3)
+            for line in self.quoted:
+                _quote(top, line, self.test_rows)
             for number, line in enumerate(self.lines):
                 _draw(top, line, number, self.test_rows)
             of = "over seeds" if self.test_rows is None else "of the test set"
@@ -210,6 +213,18 @@ def _draw(axes: Axes, line: Line, number: int, test_rows: int | None) -> None:
             [x for x, _, _ in placed], [times * y for _, y, _ in placed], [bar for _, _, bar in placed], color=color, marker=marker,
             markersize=4, linewidth=1, capsize=2, label=line.name,
         )  # fmt: skip
+
+
+def _quote(axes: Axes, line: Line, test_rows: int | None) -> None:
+    """Behind ours; named at its last point, so that the legend has ours alone."""
+    times = 1 if test_rows is None else 100
+    placed = sorted((x, times * statistics.fmean(values)) for x, values in line.points if x is not None)
+    axes.plot(
+        *zip(*placed, strict=True), color="0.65", marker=".", markersize=4, linewidth=0.8, linestyle="--", zorder=1
+    )
+    axes.annotate(
+        line.name, placed[-1], xytext=(3, 0), textcoords="offset points", fontsize=5, color="0.45", va="center"
+    )
 
 
 def _error(values: list[float], test_rows: int | None) -> float:

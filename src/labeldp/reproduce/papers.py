@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MALEK = "Malek et al., Antipodes of Label Differential Privacy: PATE and ALIBI (NeurIPS 2021)"
+LABELDP_PRO = "the LabelDP-Pro paper (2024)"
 GHAZI = "Ghazi et al., Deep Learning with Label Differential Privacy (NeurIPS 2021)"
 
 
@@ -89,6 +90,58 @@ FRONTIER = {
 }
 # CIFAR-100, ResNet-18.
 FRONTIER100 = {4.0: {"alibi": "65.0", "response": "46.28 (LP-1ST)", "lp-2st-hard": "50.2"}}
+
+# ----------------------------------------------------------------
+# Curves of test accuracy in percent by ε, as published.
+
+
+@dataclass(frozen=True)
+class Curve:
+    """By ε; the source says which paper's table."""
+
+    name: str
+    source: str
+    accuracies: dict[float, float]
+
+
+CURVES: dict[str, tuple[Curve, ...]] = {
+    "cifar10": (
+        Curve("ALIBI", MALEK, {1.0: 71.0, 2.1: 84.2, 8.0: 94.0}),
+        Curve("PATE-FM (central, δ = 1e-5)", MALEK, {0.18: 73.4, 0.29: 86.9, 1.6: 93.7}),
+        Curve("LP-1ST", GHAZI, {1.0: 59.96, 2.0: 82.38, 3.0: 89.89, 4.0: 92.58, 8.0: 94.70}),
+        Curve("LP-2ST", GHAZI, {1.0: 63.67, 2.0: 86.05, 3.0: 92.19, 4.0: 93.37, 8.0: 94.52}),
+        Curve("LabelDP-Pro, small CNN (central, δ = 1e-5)", LABELDP_PRO, {0.05: 16.0, 0.1: 27.0, 0.2: 30.8, 0.5: 40.2, 1.0: 44.8}),
+        Curve(
+            "LabelDP-Pro, SimCLR features (central, δ = 1e-5)", LABELDP_PRO,
+            {0.01: 74.4, 0.02: 82.4, 0.05: 85.5, 0.18: 86.6, 0.29: 87.2, 0.5: 87.4, 1.6: 87.7},
+        ),
+    ),
+    "cifar100": (
+        Curve("ALIBI", MALEK, TABLE2["ALIBI"]),
+        Curve("LP-1ST", GHAZI, {3.0: 20.96, 4.0: 46.28, 5.0: 61.38, 6.0: 68.34, 8.0: 73.59}),
+        Curve("LP-2ST", GHAZI, TABLE2["LP-2ST"]),
+    ),
+}  # fmt: skip
+
+# Symmetric noise on the labels of CIFAR-10, its rate over all ten classes, and the ε of that randomized response, log(1 + 10(1 − r)/r).
+NOISY_RATES = ((0.2, 3.71), (0.5, 2.40), (0.8, 1.25), (0.9, 0.75))
+_DIVIDEMIX = "Li et al., DivideMix (ICLR 2020), its table of CIFAR-10"
+_S3 = "Feng et al., S3 / SSR (BMVC 2022, arXiv 2111.11288)"
+_UNNAMED = "quoted in issue 25 of this repository, which does not name its paper"
+
+
+def _noisy(name: str, source: str, *accuracies: float) -> Curve:
+    return Curve(name, source, {epsilon: value for (_, epsilon), value in zip(NOISY_RATES, accuracies, strict=True)})
+
+
+NOISY_LABELS = (
+    _noisy("cross-entropy", _DIVIDEMIX, 86.8, 79.4, 62.9, 42.7),
+    _noisy("mixup", _DIVIDEMIX, 95.6, 87.1, 71.6, 52.2),
+    _noisy("noise correction and mixup", _UNNAMED, 95.6, 88.8, 78.5, 68.5),
+    _noisy("frozen pre-trained encoder, correction, mixup", _UNNAMED, 88.1, 87.3, 85.6, 82.5),
+    _noisy("DivideMix", _DIVIDEMIX, 96.1, 94.6, 93.2, 76.0),
+    _noisy("S3 / SSR", _S3, 96.6, 96.3, 95.7, 94.9),
+)
 
 # ----------------------------------------------------------------
 # Not a paper: issue 23 of this repository. Its column "forward LightGBM" is 21 lines around LightGBM (the objective −log Σ_c p(o|c) p_c(x)
