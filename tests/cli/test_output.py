@@ -155,6 +155,14 @@ def test_nothing_at_all_from_processes_that_are_not_the_first(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_an_epoch_that_says_neither_steps_nor_seconds(capsys):
+    """As those of an encoder, which learns from images alone."""
+    with TerminalProgress("learning") as shown:
+        shown.begin(2)
+        shown.epoch({"epoch": 1, "loss": 0.5})
+    assert capsys.readouterr() == ("", "epoch 1/2: loss 0.5000\n")
+
+
 def test_a_command_that_trains_often_says_how_far_it_is(tmp_path):
     options = ("--dataset", "digits", "--mechanism", "none", "--canaries", "20", "--plantings", "2", "--epochs", "1")
     shown = terminal("audit-heuristic", *options, "--processes", "1", "--out", tmp_path / "out", pipe=True)
