@@ -323,6 +323,30 @@ def test_a_winner_that_starts_with_an_encoder(place, tmp_path, monkeypatch):
     assert encoder.stat().st_mtime_ns == learned
 
 
+def test_a_training_that_is_worse_than_its_trials_is_told_of(place, tmp_path, monkeypatch, cli):
+    """Whoever is asked later makes the rows less likely: the winner's own training, most of all."""
+    marks = iter(range(1000, 0, -1))
+    monkeypatch.setattr(searching, "log_likelihoods", lambda evidence, found: likelihoods(next(marks), len(evidence)))
+    monkeypatch.setattr(searching, "_likelihoods", _told_twice(searching._likelihoods))
+    found = train(options(place, tmp_path / "run", flop=3e11))["search"]
+    assert found["better"] == f"{found['winner']}, {found['trials'][0]['epochs']} epochs"
+    assert found["log_likelihood"] < min(one["log_likelihood"] for one in found["trials"])
+    assert cli("report", tmp_path / "run", "--out", tmp_path / "page.html")[0] == 0
+    assert "A trial was clearly better" in (tmp_path / "page.html").read_text()
+
+
+def _told_twice(asked):
+    """The same, of the same training, when it is asked again."""
+    known = {}
+
+    def likelihoods_of(job, place):
+        if place not in known:
+            known[place] = asked(job, place)
+        return known[place]
+
+    return likelihoods_of
+
+
 def test_one_recipe_has_as_many_whole_epochs_as_the_budget_allows(place, tmp_path):
     summary = train(options(place, tmp_path / "run", flop=1e11, no_search=True))
     epoch = summary["train_flop"] / summary["epochs"]

@@ -218,6 +218,9 @@ class StatedSearch:
     left_out: tuple[str, ...] = ()  # candidates that there was no budget for
     shortened: bool = False  # whether a longer trial was worse, so that not all of the budget was used
     encoder_flop: float = 0.0  # of learning, from images alone, what some candidates started with
+    log_likelihood: float | None = None  # of the rows that choose, by the winner's own training
+    standard_error: float | None = None
+    better: str | None = None  # a trial that is clearly better than the winner's own training, if one is
 
     def __post_init__(self) -> None:
         if (
@@ -227,6 +230,8 @@ class StatedSearch:
             or not 1 <= self.epochs <= _MOST
         ):
             raise InputError("a search has a budget of FLOP, rows that choose, and epochs for its winner.")
+        if abs(self.log_likelihood or 0.0) >= _MOST or not 0 <= (self.standard_error or 0.0) < _MOST:
+            raise InputError("a log-likelihood is a number of ordinary size, and so is its error.")
         if max(len(self.trials), len(self.left_out)) > _MOST_TRIALS:
             raise InputError(f"a search tries at most {_MOST_TRIALS:,} times.")
         if self.trials and not any(one.name == self.winner and one.kept for one in self.trials):

@@ -374,9 +374,7 @@ def train_within(
 
     def attempt(job: Job, place: Path) -> tuple[Likelihoods, float]:
         trial = train(job, place, progress=on_trial, on_step=on_step)
-        rows = job.split().select
-        predicted, _ = open_run(place, job.machine, job.model)
-        return log_likelihoods(job.release.evidence(rows), predicted(job.features[rows])), trial["train_flop"]
+        return _likelihoods(job, place), trial["train_flop"]
 
     found = run.read_search()
     if found is None:
@@ -397,9 +395,33 @@ def train_within(
     job = winner.own(found.epochs, chosen=bool(found.trials))
     summary = train(job, folder, public_test=public_test, progress=progress, on_step=on_step)
     if "search" not in summary:
+        found = _looked_back(found, job, run)
         summary |= {"search_flop": found.flop, "search": found.to_json()}
         run.write_summary("training", summary)
     return summary
+
+
+def _likelihoods(job: Job, place: Path) -> Likelihoods:
+    """Of the rows that choose, by the model that was trained there."""
+    rows = job.split().select
+    predicted, _ = open_run(place, job.machine, job.model)
+    return log_likelihoods(job.release.evidence(rows), predicted(job.features[rows]))
+
+
+def _looked_back(found: StatedSearch, job: Job, run: RunFolder) -> StatedSearch:
+    """With what the rows that choose say of the winner's own training. Trials are short: that a long one learns the noise shows here."""
+    if not found.trials:
+        return found
+    own = _likelihoods(job, run.path)
+    best = max(found.trials, key=lambda one: one.log_likelihood)
+    number = 1 + [one for one in found.trials if one.rung == best.rung].index(best)
+    place = run.trial(best.rung, number)
+    better = None
+    if place.summary.exists():  # trials may have been deleted
+        gain, error = compare(_likelihoods(job, place.path), own)
+        better = f"{best.name}, {best.epochs:,} epochs" if gain > _CLEARLY * error else None
+    error = float(own.std(ddof=1) / math.sqrt(len(own)))
+    return replace(found, log_likelihood=float(own.mean()), standard_error=error, better=better)
 
 
 def _learned(

@@ -181,6 +181,15 @@ def _search_facts(found: StatedSearch) -> list[tuple[str, str]]:
     if found.trials:
         rows = f"{found.rows:,} held-out released labels"
         facts.append(("chosen by", f"the log-likelihood of {rows}, which report nothing; it costs no privacy"))
+    if found.log_likelihood is not None:
+        facts.append(("by them", f"its own training: {found.log_likelihood:.4f} ± {found.standard_error or 0.0:.4f}"))
+    if found.better is not None:
+        facts.append(
+            (
+                "but",
+                f"a trial was clearly better ({found.better}): so long a training learns the noise; say --epochs, or a recipe",
+            )
+        )
     if found.shortened:
         facts.append(("length", "a longer trial was worse, so not all of the budget is used"))
     if found.left_out:
