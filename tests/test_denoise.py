@@ -36,6 +36,18 @@ def test_points_on_the_simplex_stay():
     np.testing.assert_allclose(denoise.min_projection(o), o)
 
 
+@given(vectors)
+def test_min_max_equals_the_papers_formula(o):
+    """As its code's comment says: over the range, then over the sum."""
+    low, high = min(o), max(o)
+    ours = denoise.min_max(o[None])[0]
+    if low == high:
+        np.testing.assert_allclose(ours, 1 / len(o))
+        return
+    scaled = [(value - low) / (high - low) for value in o]
+    np.testing.assert_allclose(ours, [value / sum(scaled) for value in scaled], atol=1e-9)
+
+
 def test_softmax_and_argmax():
     o = np.array([[0.0, 1.0, 3.0], [2.0, 2.0, 1.0], [1e4, 0.0, -1e4]])
     np.testing.assert_allclose(denoise.softmax(o)[0], np.exp(o[0]) / np.exp(o[0]).sum())
@@ -43,7 +55,7 @@ def test_softmax_and_argmax():
     np.testing.assert_array_equal(denoise.argmax(o), [[0, 0, 1], [0.5, 0.5, 0], [1, 0, 0]])
 
 
-@pytest.mark.parametrize("function", [denoise.min_projection, denoise.softmax, denoise.argmax])
+@pytest.mark.parametrize("function", [denoise.min_projection, denoise.min_max, denoise.softmax, denoise.argmax])
 def test_rows_are_independent_and_types_kept(function):
     o = np.random.default_rng(0).laplace(size=(100, 7)).astype(np.float32)
     whole = function(o)

@@ -1,6 +1,7 @@
 """Uninformed post-processing of additive noise: from a noisy one-hot vector to a soft label, with no prior.
 
-Pure functions of what was released (the paper's appendix on Soft-RR). Rows are observations, columns classes.
+Pure functions of what was released (the paper's appendix on Soft-RR; min-max is in its released code alone). Rows are observations,
+columns classes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,18 @@ def min_projection(noisy: npt.ArrayLike) -> Floats:
     return np.maximum(o - np.take_along_axis(u, k[:, None], axis=1), 0)
 
 
+def min_max(noisy: npt.ArrayLike) -> Floats:
+    """(o − min o)/(max o − min o), then divided by its sum; equal shares where all coordinates are equal.
+
+    The range cancels, so it does not matter that the paper's code divides by max o in its place.
+    """
+    o = _matrix(noisy)
+    above = o - o.min(axis=1, keepdims=True)
+    total = above.sum(axis=1, keepdims=True)
+    equal = np.full_like(above, 1 / o.shape[1])
+    return np.asarray(np.divide(above, total, out=equal, where=total > 0))
+
+
 def softmax(noisy: npt.ArrayLike) -> Floats:
     """e^{o_c}/Σ e^{o_k}."""
     o = _matrix(noisy)
@@ -42,6 +55,7 @@ def argmax(noisy: npt.ArrayLike) -> Floats:
 
 WAYS: dict[str, Callable[[npt.ArrayLike], Floats]] = {
     "min-projection": min_projection,
+    "min-max": min_max,
     "softmax": softmax,
     "argmax": argmax,
     "none": lambda noisy: _matrix(noisy),

@@ -54,6 +54,21 @@ def test_presets_are_the_papers_rows():
     assert rates == pytest.approx([1 / 30, 1, 1, 1, 0.2, 0.04, 0.008])
 
 
+def test_lp_2st_is_as_published():
+    """google-research/label-dp: label_dp/profiles/p100_cifar10.py, lr_schedules.py."""
+    published = {1: (0.8, 0.6, 16, 8), 2: (0.7, 0.5, 8, 8), 4: (0.6, 0.5, 8, 4)}
+    for epsilon, (share, temperature, *mixup) in published.items():
+        options, recipe = row(f"lp-2st-cifar10-eps{epsilon}")
+        assert (options.epsilon, options.stage_share, options.prior_temperature) == (epsilon, share, temperature)
+        assert [options.stage_mixup, recipe.mixup] == mixup
+        assert (options.stages, options.warm_start, options.drop_unlikely) == (2, True, "mean")
+        assert (options.mechanism, options.denoise, options.model) == ("response", "none", "resnet18")
+        assert (recipe.epochs, recipe.batch_size, recipe.learning_rate, recipe.weight_decay) == (200, 512, 0.4, 1e-4)
+        assert (recipe.momentum, recipe.norm_decay, recipe.bias_decay, recipe.cutout) == (0.9, True, True, 8)
+    with pytest.raises(InputError, match="unknown preset"):
+        row("lp-2st-cifar10-eps3")
+
+
 @pytest.mark.parametrize("name", PATE)
 def test_every_row_of_pate_can_be_built(name):
     row = PATE[name]

@@ -50,6 +50,20 @@ def test_no_row_is_in_two_parts(job):
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(ROWS))
 
 
+def test_rows_that_are_left_out_are_not_trained_on_but_judge(job):
+    usual, left_out = replace(job, select="best").split(), np.arange(0, ROWS, 3)
+    split = replace(job, select="best", left_out=left_out).split()
+    np.testing.assert_array_equal(split.select, usual.select)
+    np.testing.assert_array_equal(split.report, usual.report)
+    np.testing.assert_array_equal(split.train, np.setdiff1d(usual.train, left_out))
+    np.testing.assert_array_equal(split.dropped, np.intersect1d(usual.train, left_out))
+    with pytest.raises(InputError, match="left out"):
+        replace(job, left_out=np.arange(ROWS)).split()
+    configs = [replace(job, left_out=rows).config() for rows in (None, left_out, left_out[1:], left_out[::-1])]
+    assert "left_out" not in configs[0]
+    assert configs[1] == configs[3] != configs[2]
+
+
 def test_the_best_epoch_is_kept_and_the_other_half_reports(job, tmp_path):
     # A learning rate that spoils the last epochs: the best is an earlier one.
     job = replace(job, select="best", recipe=replace(job.recipe, learning_rate=8.0, epochs=8))

@@ -8,7 +8,7 @@ import torch
 
 import labeldp
 from labeldp import models
-from labeldp.training.recipe import Recipe, default_recipe
+from labeldp.training.recipe import Recipe, default_recipe, lp2st_recipe
 from labeldp.training.trainer import Trainer, _share_told
 
 MLP = default_recipe("mlp")
@@ -78,3 +78,17 @@ def test_a_trainer_goes_by_it_also_resumed(tmp_path):
     second.load(tmp_path / "model.safetensors")
     list(fit(second))
     np.testing.assert_array_equal(second.probabilities(x), whole.probabilities(x))
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(200, 87), (3, 7), (200, 1)])
+def test_plateaus_are_lp_2sts(epochs, steps):
+    """As google-research/label-dp joins optax's schedules: the second one counts its steps from where the first ended."""
+    recipe, every = replace(lp2st_recipe(), epochs=epochs), epochs * steps
+    rising = int(0.15 * every)
+    drops = [int(share * every) for share in (0.3, 0.6, 0.9)]
+    for step in range(every):
+        naive = step / rising if step < rising else 1.0
+        for drop in drops:
+            if step >= rising and step - rising >= drop:
+                naive *= 0.1
+        assert recipe.rate(step, steps) == pytest.approx(naive)

@@ -35,7 +35,7 @@ def release(request, tmp_path):
     return Release.load(run(ledger, mechanism=request.param, entropy=SeededEntropy(0)).path)
 
 
-@pytest.mark.parametrize("way", ["min-projection", "softmax", "argmax"])
+@pytest.mark.parametrize("way", ["min-projection", "min-max", "softmax", "argmax"])
 def test_soft_labels_are_distributions(release, way):
     soft = release.soft_labels(slice(None), way)
     assert soft.dtype == np.float32

@@ -27,7 +27,7 @@ FURTHER = (
     "release.prior.PublicPrior", "release.rows.Span", "release.rows.Part", "release.rows.Named", "release.joint.join_releases",
     "evaluation.estimate_metric", "evaluation.estimate_metrics", "evaluation.MetricEstimate", "evaluation.estimate_curves",
     "evaluation.Curves", "evaluation.log_likelihoods", "evaluation.compare",
-    "denoise.min_projection", "denoise.softmax", "denoise.argmax",
+    "denoise.min_projection", "denoise.min_max", "denoise.softmax", "denoise.argmax",
     "training.loss.SoftLabelLoss", "runs.job.Job", "runs.run.train", "experiments.staged.Staged", "runs.crossfit.cross_fit",
     "runs.run.predict", "runs.run.evaluate", "training.fixmatch.FixMatchTrainer",
     "runs.judging.Judged", "estimators.boosting.dataset", "estimators.boosting.objective", "estimators.boosting.metric",

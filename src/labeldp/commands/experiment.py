@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeldp.commands.option import MODEL, PRIVACY, Option
@@ -22,6 +22,7 @@ from labeldp.commands.shared import (
     use_threads,
 )
 from labeldp.commands.train import (
+    OF_STAGED_STEPS,
     TrainingOptions,
     check_processes,
     check_training,
@@ -36,6 +37,7 @@ from labeldp.errors import InputError
 
 if TYPE_CHECKING:
     from labeldp.experiments.experiment import CanaryPlan, Paid
+    from labeldp.experiments.staged import Handover
     from labeldp.machine import World
     from labeldp.release import Release
     from labeldp.release.make import Made
@@ -54,10 +56,16 @@ class ExperimentOptions(TrainingOptions):
     delta: DeltaOption = None
     stages: Annotated[int, Option("Release the rows in so many parts, each with the earlier parts' model as its public prior (LP-MST).", panel=PRIVACY)] = 1
     stage_epochs: Annotated[int | None, Option("With --stages: epochs of all models but the last. Default: --epochs.", panel=PRIVACY)] = None
+    stage_share: Annotated[float | None, Option("With --stages: the first stage's share of the rows that are trained on. Default: as many as in each other stage.", panel=PRIVACY)] = None
+    prior_temperature: Annotated[float | None, Option("With --stages: the prior is the earlier model's p^(1/this), normalised; below 1 it is surer (0.5). Default: 1.", panel=PRIVACY)] = None
+    drop_unlikely: Annotated[str | None, Option("With --stages: leave out earlier rows whose released class is none of the k likeliest by the earlier model; k is RRWithPrior's for each row, or the mean of the rows that come next.", panel=PRIVACY, values=("row", "mean"))] = None
+    warm_start: Annotated[bool, Option("With --stages: begin each training with the earlier model's weights.", panel=PRIVACY)] = False
+    stage_mixup: Annotated[float | None, Option("With --stages: mixup of all models but the last. Default: --mixup.", panel=PRIVACY)] = None
+    lp2st_recipe: Annotated[bool, Option("Begin with the recipe of LP-2ST's code: 200 epochs, batches of 512, its schedule, crops, flips and cutout.", flag="--lp-2st-recipe", panel=MODEL, hidden=True)] = False
     canaries: CanariesOption = None
     candidates: CandidatesOption = None
     insecure_seed: InsecureSeedOption = None
-    preset: Annotated[str | None, Option("A row of the paper's ALIBI table (alibi-cifar10-high …) or cpu-cifar10, cpu-cifar100; options given beside it win.", panel=MODEL, values=EXPERIMENT_PRESETS)] = None
+    preset: Annotated[str | None, Option("A row of the paper's ALIBI table (alibi-cifar10-high …), LP-2ST as published (lp-2st-cifar10-eps1, -eps2, -eps4), or cpu-cifar10, cpu-cifar100; options given beside it win.", panel=MODEL, values=EXPERIMENT_PRESETS)] = None
 # fmt: on
 
 
@@ -95,15 +103,47 @@ def _check(options: ExperimentOptions) -> None:
         raise InputError(
             "`candidates` is the number of labels that each of the `canaries` is drawn from; say how many."
         )
-    if options.stage_epochs is not None and options.stages == 1:
-        raise InputError("`stage_epochs` is for the models of earlier stages; say how many `stages`.")
+    _check_stages(options)
     if options.canaries is not None and options.folds is not None:
         raise InputError("`canaries` and `folds` do not go together: a canary must be trained on.")
     if options.stages != 1 and (options.folds is not None or options.delta is not None or options.select != "last"):
         raise InputError("`stages` does not go with `folds`, `delta` or `select='best'`.")
     if options.stages != 1 and options.flop is not None:
         raise InputError("`flop` is a budget for one model; `stages` trains several: say `epochs`, and `stage_epochs`.")
-    check_training(options, options.stage_epochs)
+    check_training(options)
+    check_training(_earlier(options))
+
+
+_STAGED = ("stage_epochs", "stage_share", "stage_mixup", "prior_temperature", "drop_unlikely", "warm_start")
+
+
+def _check_stages(options: ExperimentOptions) -> None:
+    """Options that only stages have a use for; wrong ones are refused before anything is written."""
+    given = [name for name in _STAGED if getattr(options, name) is not None and getattr(options, name) is not False]
+    if options.stages != 1:
+        from labeldp.experiments.staged import Dealing
+
+        Dealing(options.stages, options.share, options.seed, options.stage_share)
+        _handover(options)
+    elif given:
+        raise InputError(f"`{given[0]}` is for experiments in stages; say how many `stages`.")
+    refused = [name for name in OF_STAGED_STEPS if getattr(options, name)]
+    if options.model == "lightgbm" and refused:
+        raise InputError(f"`{refused[0]}` is for models that are trained by gradient steps; lightgbm is not.")
+
+
+def _handover(options: ExperimentOptions) -> Handover:
+    from labeldp.experiments.staged import Handover
+
+    temperature = 1.0 if options.prior_temperature is None else options.prior_temperature
+    return Handover(temperature, options.warm_start, options.drop_unlikely)
+
+
+def _earlier(options: ExperimentOptions) -> ExperimentOptions:
+    """For the models of all stages but the last."""
+    epochs = options.epochs if options.stage_epochs is None else options.stage_epochs
+    mixup = options.mixup if options.stage_mixup is None else options.stage_mixup
+    return replace(options, epochs=epochs, mixup=mixup)
 
 
 def _at_once(options: ExperimentOptions, shown: Progress, world: World, paid: Paid) -> tuple[Job, dict[str, Any]]:
@@ -135,15 +175,15 @@ def _in_stages(options: ExperimentOptions, shown: Progress, world: World, paid: 
     assert options.dataset is not None
 
     def stage(release: Any, values: Any, held_out: float, last: bool) -> Job:
-        job = job_of(options, release, values, epochs=None if last else options.stage_epochs, share=held_out)
+        job = job_of(options if last else _earlier(options), release, values, share=held_out)
         shown.begin(getattr(job.recipe, "epochs", 1))
         return job
 
-    dealing = Dealing(options.stages, options.share, options.seed)
+    dealing = Dealing(options.stages, options.share, options.seed, options.stage_share)
     planting = _planting(options, dealing.trained_on)
     staged = Staged(
         options.out, options.dataset, options.data, options.mechanism, options.epsilon, dealing, stage, options.insecure_seed, planting, world,
-        paid,
+        paid, _handover(options),
     )  # fmt: skip
     return staged.run(listener(options, shown, world), shown.step)
 

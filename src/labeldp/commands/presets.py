@@ -20,6 +20,14 @@ def _alibi(dataset: str, epsilon: float, learning_rate: float, weight_decay: flo
     }  # fmt: skip
 
 
+def _lp_2st(epsilon: float, share: float, temperature: float, mixup: tuple[float, float]) -> Row:
+    return {
+        "dataset": "cifar10", "epsilon": epsilon, "mechanism": "response", "denoise": "none", "model": "resnet18", "stages": 2,
+        "stage_share": share, "prior_temperature": temperature, "drop_unlikely": "mean", "warm_start": True, "stage_mixup": mixup[0],
+        "mixup": mixup[1], "lp2st_recipe": True,
+    }  # fmt: skip
+
+
 # The paper's hyper-parameter table of ALIBI, with the ε of its Table 1. For CIFAR-100's two best rows the printed learning rates
 # are a tenth of those in a table that is commented out in the source; we take the latter, and `-printed` has the former.
 EXPERIMENTS: dict[str, Row] = {
@@ -32,6 +40,11 @@ EXPERIMENTS: dict[str, Row] = {
     "alibi-cifar100-high-printed": _alibi("cifar100", 6.3, 0.0057, 17.5e-4),
     "alibi-cifar100-medium": _alibi("cifar100", 3.0, 0.100, 2.33e-4),
     "alibi-cifar100-low": _alibi("cifar100", 2.0, 0.1, 1.00e-4),
+    # LP-2ST: google-research/label-dp, label_dp/profiles/p100_cifar10.py. (Of each ε: the first stage's share, the prior's temperature,
+    # mixup in both stages.)
+    "lp-2st-cifar10-eps1": _lp_2st(1.0, 0.8, 0.6, (16.0, 8.0)),
+    "lp-2st-cifar10-eps2": _lp_2st(2.0, 0.7, 0.5, (8.0, 8.0)),
+    "lp-2st-cifar10-eps4": _lp_2st(4.0, 0.6, 0.5, (8.0, 4.0)),
     "cpu-cifar10": {"dataset": "cifar10", "epsilon": 1.0, "mechanism": "subset", "model": "fast"},
     "cpu-cifar100": {"dataset": "cifar100", "epsilon": 4.0, "mechanism": "subset", "model": "fast"},
 }

@@ -64,10 +64,11 @@ class TrainingOptions(Options):
     strong_from: Annotated[float | None, Option("Begin with strong views and consistency after this share of the epochs.", panel=MODEL)] = None
     average: Annotated[float | None, Option("Predict with averaged weights that keep this share a step (0.999).", panel=MODEL)] = None
     prior: Annotated[str | None, Option("What evidence meets: the model's output (ALIBI), its average's, or none.", panel=MODEL, values=("model", "average", "none"))] = None
-    denoise: Annotated[str | None, Option("bayes (evidence); or uninformed: min-projection, softmax, argmax, none.", panel=MODEL, values=DENOISERS)] = None
+    denoise: Annotated[str | None, Option("bayes (evidence); or uninformed: min-projection, min-max, softmax, argmax, none.", panel=MODEL, values=DENOISERS)] = None
     fixmatch: Annotated[bool, Option("FixMatch: learn from confident guesses about all rows, too.", panel=MODEL)] = False
     randaugment: Annotated[int | None, Option("Random operations on each image (2).", panel=MODEL)] = None
     cutout: Annotated[int | None, Option("Blank a square of so many pixels in each image (16).", panel=MODEL)] = None
+    strong: Annotated[str | None, Option("RandAugment, cutout and averages in our way, or as in FixMatch's released code (original; usual with --fixmatch).", panel=MODEL, values=("ours", "original"), hidden=True)] = None
     seed: SeedOption = 0
     paper: Annotated[bool, Option("Begin with the recipe of the paper's code: 200 epochs, batches of 128, its schedule, crops and flips.", flag="--paper-recipe", panel=MODEL, hidden=True)] = False
     holdout: Annotated[float | None, Option("The share of rows that is held out to estimate accuracy. Default: 0.1.", panel=JUDGING)] = None
@@ -155,7 +156,7 @@ def was_finished(out: Path) -> dict[str, str]:
     return {"given": _FOUND_BEFORE} if RunFolder(out).summary.exists() else {}
 
 
-def check_training(options: TrainingOptions, *epochs: int | None) -> None:
+def check_training(options: TrainingOptions) -> None:
     """What cannot be is refused before anything is released or written."""
     if options.folds is not None and options.holdout is not None:
         raise InputError("`folds` judges with every row in its turn; leave out `holdout`.")
@@ -167,8 +168,7 @@ def check_training(options: TrainingOptions, *epochs: int | None) -> None:
         raise InputError("`flop` is a budget for one model; `folds` trains several. Leave out one of them.")
     if options.no_search and options.flop is None:
         raise InputError("`no_search` goes with `flop`, a budget within which a recipe is searched for otherwise.")
-    for count in (options.epochs, *epochs):
-        recipe_of(options, options.model or "fast", epochs=count)
+    recipe_of(options, options.model or "fast", epochs=options.epochs)
 
 
 def check_processes(options: TrainingOptions, world: World) -> None:
@@ -191,8 +191,12 @@ def _check_test(options: TrainOptions) -> None:
 
 _OF_STEPS = (
     "batch_size", "accumulate", "weight_decay", "start", "mixup", "consistency", "strong_from", "average", "prior", "denoise", "fixmatch", "randaugment", "cutout",
-    "paper",
+    "strong", "paper",
 )  # fmt: skip
+
+
+# Of experiments in stages.
+OF_STAGED_STEPS = ("stage_mixup", "warm_start", "lp2st_recipe")
 
 
 def by_steps(options: TrainingOptions, model: str) -> bool:
@@ -202,7 +206,7 @@ def by_steps(options: TrainingOptions, model: str) -> bool:
         return False
     if model != "linear":
         return True
-    asked = (*_OF_STEPS, "epochs", "stage_epochs", "learning_rate", "compile_model")
+    asked = (*_OF_STEPS, "epochs", "stage_epochs", "learning_rate", "compile_model", *OF_STAGED_STEPS)
     return (
         any(getattr(options, name, None) for name in asked)
         or options.select != "last"
@@ -236,15 +240,17 @@ def recipe_of(
     """The model's own, the paper's or FixMatch's, with what was given instead."""
     if not by_steps(options, model):
         return table_recipe(options, model, epochs)
-    from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe, paper_recipe
+    from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe, lp2st_recipe, paper_recipe
 
     if options.fixmatch:
         usual = fixmatch_recipe(model, classes, size=size)
+    elif getattr(options, "lp2st_recipe", False):
+        usual = lp2st_recipe()
     else:
         usual = paper_recipe() if options.paper else default_recipe(model, classes)
     names = (
         "batch_size", "accumulate", "learning_rate", "weight_decay", "mixup", "consistency", "strong_from", "average", "prior", "denoise", "randaugment", "cutout",
-        "seed",
+        "strong", "seed",
     )  # fmt: skip
     return changed(usual, epochs=epochs, **{name: getattr(options, name) for name in names})
 
@@ -255,11 +261,10 @@ def job_of(
     values: Any,
     about: Features | None = None,
     *,
-    epochs: int | None = None,
     share: float | None = None,
 ) -> Job:
-    """The training of a model from a release; `about` says what the values are called. Other `epochs` and another `share` of rows held
-    out for an earlier stage."""
+    """The training of a model from a release; `about` says what the values are called. Another `share` of rows is held out in stages, of
+    the first of which all of them are."""
     from labeldp.machine import Machine
     from labeldp.mechanisms import judging_rows
     from labeldp.runs.job import Job
@@ -270,7 +275,7 @@ def job_of(
     start = None if options.start is None else Pretrained.of(options.start)
     model = options.model or (usual_model(values) if start is None else start.model)
     size = values.shape[-1] if values.ndim == 4 else 32
-    recipe = recipe_of(options, model, release.mechanism.num_classes, size, epochs or options.epochs)
+    recipe = recipe_of(options, model, release.mechanism.num_classes, size, options.epochs)
     # A release that cannot judge keeps no row from training, unless it is told to.
     judged = options.holdout is not None or judging_rows(release.mechanism, release.observations).any()
     held_out = options.share if share is None else share

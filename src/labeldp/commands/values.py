@@ -32,7 +32,7 @@ EVALUATED = ("accuracy", "roc_auc", "average_precision", "log_loss", "brier", "l
 CHOSEN_BY = ("accuracy", "brier", "log_loss")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DTYPES = ("auto", "float32", "bfloat16")
-DENOISERS = ("bayes", "min-projection", "softmax", "argmax", "none")
+DENOISERS = ("bayes", "min-projection", "min-max", "softmax", "argmax", "none")
 EXPERIMENT_PRESETS, PATE_PRESETS = tuple(EXPERIMENTS), tuple(PATE)
 
 

@@ -1,17 +1,20 @@
 """Release and train in stages (LP-MST, Ghazi et al. 2021): each stage's model is the public prior of the next stage's rows.
 
 Every row is released once, in one stage, so the certificate is that of one release. Rows are dealt to stages without looking at labels.
+All that a stage takes over from earlier ones (prior, weights, rows to leave out) is computed from their releases and public features.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from labeldp.accounting.ledger import Ledger
 from labeldp.data.bundled import load
@@ -27,10 +30,12 @@ from labeldp.experiments.experiment import (
     rehearse,
     shared_release,
 )
+from labeldp.files.atomic import place_file
 from labeldp.files.predictions import write_predictions
 from labeldp.files.run import RunFolder
 from labeldp.machine import ALONE, World
 from labeldp.mechanisms import Mechanism
+from labeldp.mechanisms.candidates import most_likely
 from labeldp.release import Release
 from labeldp.release.joint import join_releases
 from labeldp.release.make import make_release
@@ -39,6 +44,7 @@ from labeldp.release.prior import CHOICES, PublicPrior
 from labeldp.release.rows import Named
 from labeldp.release.source import ArraySource
 from labeldp.runs.job import Job, Rows, holding_out
+from labeldp.runs.pretrained import EarlierStage
 from labeldp.runs.run import Progress, open_run, train
 from labeldp.training.trainer import Steps
 
@@ -46,18 +52,23 @@ from labeldp.training.trainer import Steps
 @dataclass(frozen=True)
 class Dealing:
     """`stages` parts of a data set's rows, of equal size but that the rows that are held out are all in the first: only there are they
-    released in a way that can judge.
+    released in a way that can judge. The first part has `first` of the rows that are trained on instead, if that is given.
     """
 
     stages: int
     holdout: float
     seed: int
+    first: float | None = None
 
     def __post_init__(self) -> None:
         if self.stages < 2:
             raise InputError(f"`stages` is from 2 on; got {self.stages}.")
         if not 0 <= self.holdout < 1:
             raise InputError(f"`holdout` is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
+        if self.first is not None and not 0 < self.first < 1:
+            raise InputError(
+                f"`stage_share` is the first stage's share of the rows that are trained on, between 0 and 1; got {self.first:g}."
+            )
 
     def first_share(self, rows: int) -> float:
         """The share of the first part that is held out."""
@@ -65,13 +76,14 @@ class Dealing:
 
     def _first(self, rows: int) -> int:
         held_out = round(self.holdout * rows)
-        return held_out + (rows - held_out) // self.stages
+        trained = rows - held_out
+        return held_out + (trained // self.stages if self.first is None else round(self.first * trained))
 
     def parts(self, rows: int) -> list[Rows]:
         """Row numbers of each stage, increasing."""
         order = np.random.default_rng([self.seed, self.stages]).permutation(rows)
         first = self._first(rows)
-        if (rows - first) // max(1, self.stages - 1) < 2:
+        if min(first - round(self.holdout * rows), (rows - first) // max(1, self.stages - 1)) < 2:
             raise InputError(f"{rows:,} rows are too few for {self.stages} stages.")
         parts = [order[:first], *np.array_split(order[first:], self.stages - 1)]
         return [np.sort(part) for part in parts]
@@ -81,6 +93,54 @@ class Dealing:
         first, *others = self.parts(rows)
         _, kept = holding_out(len(first), self.first_share(rows), self.seed)
         return np.sort(np.concatenate((first[kept], *others)))
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What a stage takes over from the one before, beside the prior that its rows are released with.
+
+    temperature    the prior is the earlier model's p^(1/temperature), normalised
+    warm_start     training begins with the earlier model's weights
+    drop_unlikely  earlier rows are left out if what was released of them is none of the k likeliest classes by that prior. "row": k is how
+                   many candidates RRWithPrior would give this row; "mean": the mean of those of the rows that are released next, without
+                   what is behind the point, as google-research/label-dp has it
+    """
+
+    temperature: float = 1.0
+    warm_start: bool = False
+    drop_unlikely: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise InputError(
+                f"`prior_temperature` is positive: 1 leaves a prior as it is, less makes it surer; got {self.temperature:g}."
+            )
+        if self.drop_unlikely not in (None, "row", "mean"):
+            raise InputError(f"`drop_unlikely` is row or mean; got {self.drop_unlikely!r}.")
+
+    def prior(self, probabilities: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """p^(1/T), normalised."""
+        if self.temperature == 1:
+            return np.asarray(probabilities, dtype=np.float32)
+        relative = probabilities.astype(np.float64) / probabilities.max(axis=1, keepdims=True)
+        powers = relative ** (1 / self.temperature)
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True), dtype=np.float32)
+
+    def unlikely(
+        self, observed: npt.NDArray[np.bool_], prior: npt.NDArray[Any], next_prior: npt.NDArray[Any], epsilon: float
+    ) -> npt.NDArray[np.bool_]:
+        """Which rows are left out: none of the classes that were observed is among the k likeliest."""
+        k = most_likely(prior if self.drop_unlikely == "row" else next_prior, epsilon).counts()
+        if self.drop_unlikely == "mean":
+            k = np.full(len(prior), int(k.mean()))
+        likeliest = np.argsort(-prior, axis=1, kind="stable")
+        place = np.argsort(likeliest, axis=1, kind="stable")
+        return np.asarray(~(observed & (place < k[:, None])).any(axis=1))
+
+    def to_json(self) -> dict[str, Any]:
+        """What is not as it always was."""
+        usual = asdict(Handover())
+        return {name: value for name, value in asdict(self).items() if value != usual[name]}
 
 
 @dataclass(frozen=True)
@@ -102,6 +162,7 @@ class Staged:
     canaries: CanaryPlan | DrawnCanaries | None = None
     world: World = ALONE
     paid: Paid = lambda made: None
+    handover: Handover = Handover()
 
     def run(
         self,
@@ -132,12 +193,16 @@ class Staged:
         test: Test = (bundle.test_features, bundle.test_labels)
         job: Job | None = None
         for number, rows in enumerate(parts, start=1):
-            file, last = whole.released_in(number), number == len(parts)
+            file, last, earlier = whole.released_in(number), number == len(parts), whole.stage(number - 1)
             if source is not None and not file.exists():
-                self._release(source, rows, file, bundle.features, first, job, whole.stage(number - 1))
+                self._release(source, rows, file, bundle.features, first, job, earlier)
+            if source is not None and job is not None and self.handover.drop_unlikely is not None:
+                self._drop(job, earlier)
             releases.append(shared_release(file, self.world))
             joint = join_releases(releases)
             job = self.make_job(joint, bundle.features[joint.ids], self.dealing.first_share(len(bundle.labels)), last)
+            if number > 1:
+                job = self._taken_over(job, earlier)
             place = self.folder if last else whole.stage(number).path
             summary = train(
                 job, place, public_test=test if last else None, progress=progress, on_step=on_step, world=self.world
@@ -176,9 +241,32 @@ class Staged:
         """The earlier model's probabilities. On disk before the charge: another machine's floats would make another request of it."""
         if not before.prior.exists():
             predicted, _ = open_run(before.path, earlier.machine, earlier.model)
-            values = predicted(features[rows])
+            values = self.handover.prior(predicted(features[rows]))
             write_predictions(before.prior, rows, values, {**before.promise(), "named": True})
         return PublicPrior.read(before.prior)
+
+    def _drop(self, job: Job, before: RunFolder) -> None:
+        """Note which rows of an earlier stage the next leaves out. On disk, as the prior is: once chosen, they stay so.
+
+        Only rows that it was trained on: those that are held out are not looked at.
+        """
+        if before.dropped.exists():
+            return
+        assert self.epsilon is not None
+        split = job.split()
+        rows = np.concatenate((split.train, split.dropped))
+        predicted, _ = open_run(before.path, job.machine, job.model)
+        prior = self.handover.prior(predicted(job.features[rows]))
+        observed = job.release.soft_labels(rows, "none") > 0
+        left_out = self.handover.unlikely(observed, prior, PublicPrior.read(before.prior).values, self.epsilon)
+        ids = np.sort(job.release.ids[rows[left_out]])
+        place_file(before.dropped, lambda file: np.save(file, ids))
+
+    def _taken_over(self, job: Job, before: RunFolder) -> Job:
+        """The stage's training, with what it has from the stage before."""
+        if self.handover.drop_unlikely is not None:
+            job = replace(job, left_out=np.flatnonzero(np.isin(job.release.ids, before.read_dropped())))
+        return replace(job, start=EarlierStage.of(before.path)) if self.handover.warm_start else job
 
     def _noise(self, name: str) -> Entropy:
         """A seed would give every stage the same words: each has one of its own."""
@@ -194,7 +282,8 @@ class Staged:
             "mechanism": self.mechanism,
             "epsilon": self.epsilon,
             "insecure_seed": self.insecure_seed,
-            **asdict(self.dealing),
+            **{name: value for name, value in asdict(self.dealing).items() if (name, value) != ("first", None)},
+            **self.handover.to_json(),
         }
 
 
@@ -206,6 +295,9 @@ def _summed_up(summary: dict[str, Any], before: list[dict[str, Any]], releases: 
     ]  # fmt: skip
     for stage, release in zip(stages, releases, strict=True):
         stage["rows_released"], stage["mechanism"] = len(release), release.mechanism.to_json()
+    if "rows_dropped" in summary:
+        for stage, one in zip(stages, (*before, summary), strict=True):
+            stage["rows_dropped"] = one.get("rows_dropped", 0)
     return {
         **summary,
         "stages": stages,

@@ -47,6 +47,8 @@ from labeldp.files.summary import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 T = TypeVar("T")
@@ -237,6 +239,22 @@ class RunFolder:
     def prior(self) -> Path:
         """The public prior that a stage's model makes for the next."""
         return self.path / "prior.parquet"
+
+    @property
+    def dropped(self) -> Path:
+        """The ids of rows that the next stage leaves out, for what was released of them is unlikely by this stage's model."""
+        return self.path / "dropped.npy"
+
+    def read_dropped(self) -> npt.NDArray[np.int64]:
+        """Those ids."""
+        import numpy as np
+
+        try:
+            return np.asarray(np.load(self.dropped).astype(np.int64, casting="safe"))
+        except (OSError, ValueError, EOFError, TypeError, AttributeError):
+            raise InputError(
+                f"{self.dropped} is missing or damaged: it says which rows the next stage leaves out."
+            ) from None
 
     @property
     def games(self) -> Path:

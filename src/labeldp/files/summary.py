@@ -148,6 +148,7 @@ class Stage:
     epochs: int
     train_flop: float
     seconds: float | None = None
+    rows_dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -273,6 +274,7 @@ class TrainingSummary:
     interval_95: Ends | None = None
     rows_judged: int = 0
     rows_held_out: int | None = None
+    rows_dropped: int = 0  # of an earlier stage: what was released of them was unlikely
     epoch_selected: int | None = None
     commonest_class_estimated: float | None = None
     threads: int | None = None
@@ -545,6 +547,7 @@ class Config:
     fold: tuple[int, int] | None = None
     folds: int | None = None
     start: str | None = None
+    left_out: str | None = None
 
     def __post_init__(self) -> None:
         _check_classes(self.num_classes)

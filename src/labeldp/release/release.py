@@ -237,8 +237,8 @@ class Release(Description):
         return self._evidence_of(self._checked(rows))
 
     def soft_labels(self, rows: Any, denoise: str) -> npt.NDArray[np.float32]:
-        """Targets for cross-entropy, with no prior: observations as noisy one-hot labels, post-processed ("min-projection", "softmax",
-        "argmax", or "none": as they are, which for additive noise may be negative). Evidence says more.
+        """Targets for cross-entropy, with no prior: observations as noisy one-hot labels, post-processed ("min-projection", "min-max",
+        "softmax", "argmax", or "none": as they are, which for additive noise may be negative). Evidence says more.
         """
         from labeldp.denoise import WAYS
 

@@ -22,7 +22,7 @@ from labeldp.release.prior import PriorOrigin
 if TYPE_CHECKING:
     from labeldp.estimators.boosted import BoostingRecipe
     from labeldp.estimators.linear import LinearRecipe
-    from labeldp.runs.pretrained import Pretrained
+    from labeldp.runs.pretrained import EarlierStage, Pretrained
     from labeldp.training.recipe import Recipe
 
 Rows = npt.NDArray[np.int64]
@@ -31,11 +31,16 @@ Probabilities = Callable[[npt.NDArray[Any]], npt.NDArray[np.float32]]  # from ro
 
 @dataclass(frozen=True)
 class RowSplit:
-    """Positions in the release: to train on, to choose an epoch or a recipe by, to report an accuracy from. No row is in two of them."""
+    """Positions in the release: to train on, to choose an epoch or a recipe by, to report an accuracy from. No row is in two of them.
+
+    Rows are `dropped` that would have been trained on, had the job not left them out. They judge no more than the others: an earlier
+    stage was trained on them.
+    """
 
     train: Rows
     select: Rows
     report: Rows
+    dropped: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,8 @@ class Job:
     fold      (number, of how many): these rows are held out instead
     folds     how many such parts judge this run, which is trained on all rows
     canary_share  the share of rows with planted labels, held-out rows among them, as the owner says
+    left_out  positions that are not trained on; those of them that are held out judge nevertheless: what was released of a row must not
+              decide whether it judges
     columns   what the features are called, if they have names; `predict` then goes by them
     categorical   those of them whose numbers are codes of categories; `codes` is a digest of what these stand for
     """
@@ -100,7 +107,8 @@ class Job:
     codes: str = ""
     canary_share: float = 0.0
     machine: Machine = field(default_factory=Machine)
-    start: Pretrained | None = None  # None: at random
+    start: Pretrained | EarlierStage | None = None  # None: at random
+    left_out: Rows | None = None
     prior_saw_none: bool = False  # said by whoever knows it: the public priors were made without any of these rows
 
     def __post_init__(self) -> None:
@@ -117,7 +125,7 @@ class Job:
         if not 0 <= self.canary_share < 1:
             raise InputError(f"the share of canaries is from 0 to below 1; got {self.canary_share:g}.")
         if self.start is not None:
-            self.start.check(self.model, tuple(self.features.shape[1:]))
+            self.start.check(self)
         for origin in self.release.origins:
             self._check_stage(origin)
 
@@ -174,14 +182,16 @@ class Job:
             raise InputError(f"`holdout={self.holdout:g}` leaves too few of the {len(able):,} rows to train on.")
         said = self._said()
         rest, held_out = rest[said[rest]], held_out[said[held_out]]
+        left_out = np.isin(rest, [] if self.left_out is None else self.left_out)
+        rest, dropped = rest[~left_out], rest[left_out]
         if len(rest) == 0:
-            raise InputError("the release says nothing about any of the rows to train on.")
+            raise InputError("the release says nothing about any of the rows to train on, or all of them are left out.")
         half = len(held_out) // 2 if self.select != "last" else 0
         if self.select != "last" and half < 2:
             what = "`select='best'`" if self.select == "best" else "a search for a recipe (`flop`)"
             raise InputError(f"{what} needs at least four rows held out; raise `holdout`.")
         report = held_out[:0] if self.trial else held_out[half:]
-        return RowSplit(np.sort(rest), np.sort(held_out[:half]), np.sort(report))
+        return RowSplit(np.sort(rest), np.sort(held_out[:half]), np.sort(report), np.sort(dropped))
 
     def config(self) -> dict[str, Any]:
         """What makes this run this run: resuming with anything else is refused."""
@@ -205,6 +215,7 @@ class Job:
             "recipe": self.recipe.to_json(),
             **({"trial": True} if self.trial else {}),
             **({} if self.start is None else {"start": self.start.digest}),
+            **({} if self.left_out is None else {"left_out": features_digest(np.sort(self.left_out))}),
             **({"categorical": list(self.categorical), "codes": self.codes} if self.categorical else {}),
         }
 

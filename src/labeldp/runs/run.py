@@ -54,7 +54,8 @@ def train(
 
     def note_start() -> None:
         run.note_start(job.release.paths, dated=job.timed)
-        _note_trained(run, job.release, np.union1d(split.train, split.select))  # rows that chose do not report either
+        # Rows that chose do not report either, nor do rows that an earlier stage was trained on.
+        _note_trained(run, job.release, np.sort(np.concatenate((split.train, split.select, split.dropped))))
 
     with run.locked() if world.first else nullcontext():
         learned = _way(job.by_steps).learn(job, run, split, Watch(begin, note_start, progress, on_step), world)
@@ -84,7 +85,8 @@ def train(
             "epochs": learned.epochs,
             "epoch_selected": learned.epoch_selected,
             "train_flop": learned.train_flop,
-            **({} if job.start is None else {"start_flop": job.start.encoder.flop}),
+            **({} if job.start is None or not job.start.flop else {"start_flop": job.start.flop}),
+            **({} if job.left_out is None else {"rows_dropped": len(split.dropped)}),
             "seconds": learned.seconds if job.timed else None,
             "processes": world.size,
             "commonest_class_estimated": commonest_class(job.release, job.canary_share),

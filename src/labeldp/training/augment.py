@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -78,14 +78,27 @@ Operation = Callable[[Tensor, Tensor], Tensor]
 
 def randaugment(images: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """`count` times: each image draws an operation, a strength and a direction, and a coin decides whether it is applied."""
+    return operated(images, count, generator, OPERATIONS)
+
+
+def operated(
+    images: Tensor,
+    count: int,
+    generator: torch.Generator,
+    operations: Mapping[str, tuple[Operation, bool]],
+    levels: int | None = None,
+) -> Tensor:
+    """The same by these operations. Strengths are uniform; with `levels` L, one of 1/(L+1), 2/(L+1) … L/(L+1)."""
     images = images.float()
     for _ in range(count):
         n = len(images)
-        drawn = torch.randint(len(OPERATIONS), (n,), generator=generator)
+        drawn = torch.randint(len(operations), (n,), generator=generator)
         strength, side, coin = torch.rand((3, n), generator=generator)
+        if levels is not None:
+            strength = (torch.floor(levels * strength) + 1) / (levels + 1)
         signed = torch.where(side < 0.5, -strength, strength)
         result = images.clone()
-        for index, (operation, mirrored) in enumerate(OPERATIONS.values()):
+        for index, (operation, mirrored) in enumerate(operations.values()):
             rows = torch.nonzero((drawn == index) & (coin < 0.5))[:, 0]
             if len(rows):
                 level = (signed if mirrored else strength)[rows].to(images.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from torch.optim.swa_utils import AveragedModel
 from labeldp.errors import InputError
 from labeldp.files.atomic import place_file
 from labeldp.machine import ALONE, World, encode
+from labeldp.training import original
 from labeldp.training.augment import cutout, flip, mixed_pairs, randaugment, shift
 from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
 from labeldp.training.recipe import Recipe
@@ -50,7 +51,9 @@ class Trainer:
         self._rates = [group["rate"] for group in self._optimizer.param_groups]
         self.averaged: AveragedModel | None = None
         if self.recipe.average:
-            self.averaged = AveragedModel(self.model, multi_avg_fn=_moving(self.recipe.average), use_buffers=True)
+            # Buffers that are not averaged are copied from the model, step by step.
+            averaged = self.recipe.strong != "original"
+            self.averaged = AveragedModel(self.model, multi_avg_fn=_moving(self.recipe.average), use_buffers=averaged)
         self.mean = torch.zeros(1)
         self.scale = torch.ones(1)
         self.epoch = 0
@@ -260,13 +263,28 @@ class Trainer:
         """Shifted and mirrored; strongly, also by RandAugment and cutout, where the recipe has them."""
         if x.ndim != 4:
             return self._input(x)
-        recipe = self.recipe
+        recipe, published = self.recipe, self.recipe.strong == "original"
         strongly = strongly and recipe.strong_in(self.epoch)
+        if strongly and (recipe.randaugment or (recipe.cutout and published)) and x.dtype != torch.uint8:
+            name = "randaugment" if recipe.randaugment else "cutout"
+            raise InputError(f"`{name}` is for images of bytes (0 to 255); these features are not.")
+        if published:
+            x = self._weakly(x.to(self.device).float(), rows, generator)
+            if recipe.randaugment and strongly:
+                x = original.randaugment(x, recipe.randaugment, generator)
+            if recipe.cutout and strongly:
+                x = original.cutout(x, recipe.cutout, generator)
+            return self._input(x)
         if recipe.randaugment and strongly:
-            if x.dtype != torch.uint8:
-                raise InputError("`randaugment` is for images of bytes (0 to 255); these features are not.")
             x = randaugment(x.to(self.device), recipe.randaugment, generator)
-        x = self._input(x)
+        x = self._weakly(self._input(x), rows, generator)
+        if recipe.cutout and strongly:
+            x = cutout(x, recipe.cutout, generator)
+        return x.contiguous(memory_format=torch.channels_last)
+
+    def _weakly(self, x: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator) -> Tensor:
+        """Shifted and mirrored, where the recipe says so."""
+        recipe = self.recipe
         if recipe.shift:
             x = shift(x, recipe.shift, generator)
         if recipe.flip:
@@ -275,9 +293,7 @@ class Trainer:
             else:  # every image is mirrored every other epoch: half of what a coin would show it twice is new
                 mirrored = torch.from_numpy(_halves(rows, recipe.seed)) ^ bool(self.epoch % 2)
             x = flip(x, mirrored.to(x.device))
-        if recipe.cutout and strongly:
-            x = cutout(x, recipe.cutout, generator)
-        return x.contiguous(memory_format=torch.channels_last)
+        return x
 
     # ── what it has learned ──
 
@@ -331,24 +347,22 @@ class Trainer:
 
     def load(self, path: Path) -> None:
         """Bring a fresh trainer to the state that was saved."""
-        from safetensors import SafetensorError, safe_open
-
-        def part(name: str) -> dict[str, Tensor]:
-            return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
-
-        try:
-            with safe_open(path, framework="pt") as file:
-                counts = file.metadata()
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            self.model.load_state_dict(part("model."))
+        with _opened(path) as (tensors, counts):
+            self._begin_with(tensors)
             if self.averaged is not None:
-                self.averaged.load_state_dict(part("average."))
-            self.mean, self.scale = tensors["input.mean"], tensors["input.scale"]
+                self.averaged.load_state_dict(_part(tensors, "average."))
             self.epoch, self.flop = int(counts["epoch"]), int(counts["flop"])
-            self.set_momenta({int(index): value for index, value in part("momentum.").items()})
-            self.set_statistics(part("statistics."))
-        except (SafetensorError, OSError, KeyError, RuntimeError, TypeError, ValueError):
-            raise InputError(f"{path} is not a checkpoint of this model.") from None
+            self.set_momenta({int(index): value for index, value in _part(tensors, "momentum.").items()})
+            self.set_statistics(_part(tensors, "statistics."))
+
+    def begin_with(self, path: Path) -> None:
+        """Take a checkpoint's model, and how it saw images; epochs, momenta and averages begin anew."""
+        with _opened(path) as (tensors, _):
+            self._begin_with(tensors)
+
+    def _begin_with(self, tensors: dict[str, Tensor]) -> None:
+        self.model.load_state_dict(_part(tensors, "model."))
+        self.mean, self.scale = tensors["input.mean"], tensors["input.scale"]
 
     def statistics(self) -> dict[str, Tensor]:
         """What a trainer remembers beside model, average and momenta."""
@@ -370,6 +384,22 @@ class Trainer:
         for index, parameter in enumerate(self._trained()):
             if index in momenta:
                 self._optimizer.state[parameter]["momentum_buffer"] = momenta[index].to(self.device)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[dict[str, Tensor], dict[str, str]]]:
+    """A checkpoint's tensors, and what is counted in it; whatever does not fit is refused in a sentence."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, RuntimeError, TypeError, ValueError):
+        raise InputError(f"{path} is not a checkpoint of this model.") from None
+
+
+def _part(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key.removeprefix(name): value for key, value in tensors.items() if key.startswith(name)}
 
 
 def _check_logits(logits: Any, rows: int) -> None:
