@@ -21,7 +21,17 @@ from labeldp.commands.shared import (
     use_threads,
 )
 from labeldp.commands.student import experiment_from_moments
-from labeldp.commands.train import OF_STAGED_STEPS, TrainingOptions, check_training, fit, job_of, listener, was_finished
+from labeldp.commands.train import (
+    OF_STAGED_STEPS,
+    TrainingOptions,
+    check_processes,
+    check_training,
+    fit,
+    job_of,
+    listener,
+    plan_of,
+    was_finished,
+)
 from labeldp.commands.values import EXPERIMENT_PRESETS, FITTABLE, MECHANISMS
 from labeldp.errors import InputError
 from labeldp.files.run import RunFolder
@@ -85,6 +95,7 @@ def experiment(options: ExperimentOptions, progress: Progress = SILENT) -> dict[
         if options.mechanism in FITTABLE:
             return {**experiment_from_moments(options, progress, paid), **found_before}
         with joined() as world, progress.doing("preparing", shown=world.first) as shown:
+            check_processes(options, world)
             job, summary = (_at_once if options.stages == 1 else _in_stages)(options, shown, world, paid)
         if not world.first:
             return None
@@ -104,6 +115,8 @@ def _check(options: ExperimentOptions) -> None:
         raise InputError("`canaries` and `folds` do not go together: a canary must be trained on.")
     if options.stages != 1 and (options.folds is not None or options.delta is not None or options.select != "last"):
         raise InputError("`stages` does not go with `folds`, `delta` or `select='best'`.")
+    if options.stages != 1 and options.flop is not None:
+        raise InputError("`flop` is a budget for one model; `stages` trains several: say `epochs`, and `stage_epochs`.")
     if options.mechanism not in FITTABLE:
         check_training(options)
         check_training(_earlier(options))
@@ -152,6 +165,7 @@ def _at_once(options: ExperimentOptions, shown: Progress, world: World, paid: Pa
         job = job_of(options, release, values)
         if options.folds is not None:
             check_folds(job, options.folds)
+        plan_of(options, job)  # a budget that cannot be is refused before anything is released
         return job
 
     planting = _planting(options, lambda rows: holding_out(rows, options.share, options.seed)[1])

@@ -75,7 +75,7 @@ InsecureSeedOption = Annotated[int | None, Option("Repeatable noise for experime
 
 # ── training ──
 
-ModelOption = Annotated[str | None, Option("fast (usual for images), fast-medium, fast-wide, linear (usual else), mlp, lightgbm (mostly best for tables), resnet18, wide-resnet-28-2, -28-4, -28-8, package.module:Class.", panel=MODEL, values=TRAINED)]
+ModelOption = Annotated[str | None, Option("Images: fast (usual), fast-medium, fast-wide, resnet18, wide-resnet-28-2, -28-4, -28-8. Tables: linear (usual), mlp, lightgbm (mostly best). Or package.module:Class.", panel=MODEL, values=TRAINED)]
 EpochsOption = Annotated[int | None, Option("Passes over the rows. Default: the model's own number.", panel=MODEL)]
 SeedOption = Annotated[int, Option("Of training, and of which rows are held out; never of the noise.", panel=MODEL)]
 OTHER_ROWS = Option("No prior behind a release saw the rows that judge, though nothing shows it.", panel=JUDGING)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from labeldp.machine import World
     from labeldp.release import Release
     from labeldp.runs.job import Job
+    from labeldp.runs.search import SearchPlan
     from labeldp.training.recipe import Recipe
 
     AnyRecipe = Recipe | LinearRecipe | BoostingRecipe
@@ -51,7 +52,8 @@ class TrainingOptions(Options):
     out: Annotated[Path, Option("The run directory; an interrupted run there is resumed.")]
     model: ModelOption = None
     epochs: EpochsOption = None
-    flop: Annotated[float | None, Option("Train for so many floating-point operations.", panel=MODEL)] = None
+    flop: Annotated[float | None, Option("For images, in place of --epochs: a budget, within which a recipe is searched for.", panel=MODEL)] = None
+    no_search: Annotated[bool, Option("With --flop: the model's own recipe, for as many epochs as that allows.", panel=MODEL)] = False
     batch_size: Annotated[int | None, Option("Rows a step, over all processes.", panel=MODEL)] = None
     accumulate: Annotated[int | None, Option("Compute a step in so many parts, for less memory.", panel=MODEL)] = None
     learning_rate: Annotated[float | None, Option("At its peak.", panel=MODEL)] = None
@@ -106,8 +108,6 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
     """Train a model from a release: features and evidence are all it sees.
 
     Example: labeldp train --release released.parquet --features x.parquet --id uid --model linear --out run/
-
-    Many processes or machines: torchrun --nproc-per-node 2 -m labeldp train … (one --out that all can read)
     """
     from labeldp.machine import joined
 
@@ -122,9 +122,10 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
     check_training(options)
     _check_test(options)
     found_before = was_finished(options.out)
-    if by_steps(options, options.model or "linear"):
+    if options.flop is not None or by_steps(options, options.model or "linear"):
         use_threads(options.threads)
     with joined() as world, progress.doing("preparing", shown=world.first) as shown:
+        check_processes(options, world)
         release, given, test = _read(options)
         job = job_of(options, release, given.values, given)
         summary = fit(options, job, test, shown, world)
@@ -142,7 +143,22 @@ def check_training(options: TrainingOptions) -> None:
         raise InputError("`folds` judges with every row in its turn; leave out `holdout`.")
     if options.threads is not None and options.threads < 1:
         raise InputError(f"`threads` is at least 1; got {options.threads}.")
+    if options.flop is not None and options.epochs is not None:
+        raise InputError("`flop` says how long to train, and so does `epochs`: leave out one of them.")
+    if options.flop is not None and options.folds is not None:
+        raise InputError("`flop` is a budget for one model; `folds` trains several. Leave out one of them.")
+    if options.no_search and options.flop is None:
+        raise InputError("`no_search` goes with `flop`, a budget within which a recipe is searched for otherwise.")
     recipe_of(options, options.model or "fast", epochs=options.epochs)
+
+
+def check_processes(options: TrainingOptions, world: World) -> None:
+    """A search runs alone."""
+    if world.size > 1 and options.flop is not None and not options.no_search:
+        raise InputError(
+            f"a search has one process, and these are {world.size}: search without torchrun; then train the winner, which the run names, "
+            "with many: say its options and `no_search`."
+        )
 
 
 def _check_test(options: TrainOptions) -> None:
@@ -265,10 +281,34 @@ def fit(options: TrainingOptions, job: Job, test: Any, shown: Progress, world: W
     from labeldp.runs.run import train as run
 
     told = {"public_test": test, "progress": listener(options, shown, world), "on_step": shown.step, "world": world}
+    plan = plan_of(options, job)
+    if plan is not None and not options.no_search:
+        from labeldp.runs.search import train_within
+
+        del told["world"]  # it is alone
+        return train_within(plan, options.out, **told, on_trial=shown.epoch, begin=shown.begin, tell=shown.line)
+    if plan is not None:
+        (one,) = plan.entrants
+        job = one.own(one.epochs(plan.budget), chosen=False)
     shown.begin(getattr(job.recipe, "epochs", 1))
     if options.folds is None:
         return run(job, options.out, **told)
     return cross_fit(job, options.out, options.folds, **told)
+
+
+def plan_of(options: TrainingOptions, job: Job) -> SearchPlan | None:
+    """How a budget of FLOP is spent, if there is one; refused if it cannot be."""
+    if options.flop is None:
+        return None
+    from labeldp.runs.search import CHANGED, SearchPlan, check_budget
+
+    check_budget(job, options.flop)
+    if options.no_search:
+        return SearchPlan.alone(job, options.flop)
+    given = {name for name in ("model", *CHANGED) if getattr(options, name, None) is not None}
+    if options.fixmatch or options.paper:  # each is a recipe
+        given |= {*CHANGED, "start"}
+    return SearchPlan.of(job, options.flop, frozenset(given))
 
 
 def listener(options: TrainingOptions, shown: Progress, world: World) -> Callable[[dict[str, Any]], None]:

@@ -9,6 +9,8 @@ trained.parquet       the ids that were trained on; `evaluate` refuses them
 summary.json          the certificate beside the accuracy
 confusion.json        what each class is taken for, by the released labels of held-out rows
 curves.json           ROC and calibration, likewise
+search.json           which recipes were tried, and which one was chosen, where `--flop` searched for one
+search/               their trials, each a run
 starts.json           the commands that made all this, with versions and machine
 
 `summary` has the types of what is in them, `schema` the rules of reading. A directory may be damaged, or somebody else's: whatever
@@ -31,7 +33,18 @@ from labeldp.errors import InputError
 from labeldp.files.atomic import explain, place_file, sweep
 from labeldp.files.ours import our_file
 from labeldp.files.schema import SchemaError, decode
-from labeldp.files.summary import Config, Metrics, Start, Starts, Summary, TrainedRows, TrainingSummary, read_summary
+from labeldp.files.summary import (
+    Config,
+    Metrics,
+    Start,
+    Starts,
+    StatedSearch,
+    Summary,
+    TrainedRows,
+    TrainingSummary,
+    choosing,
+    read_summary,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,6 +172,20 @@ class RunFolder:
     def tensorboard(self) -> Path:
         """Metrics for TensorBoard."""
         return self.path / "tensorboard"
+
+    @property
+    def searched(self) -> Path:
+        """Which recipes were tried, once one is chosen."""
+        return self.path / "search.json"
+
+    def trial(self, rung: int, number: int) -> RunFolder:
+        """A recipe that is tried; both from 1."""
+        return RunFolder(self.path / "search" / f"rung-{rung}" / f"candidate-{number}")
+
+    @property
+    def search_encoder(self) -> FeaturesFolder:
+        """What recipes that are tried start with, where the budget was enough for it."""
+        return FeaturesFolder(self.path / "search" / "encoder")
 
     def fold(self, number: int) -> RunFolder:
         """The model without one part of the rows; from 1."""
@@ -457,6 +484,10 @@ class RunFolder:
             raise InputError(f"{self.path} is not a run of `labeldp train`.")
         return summary
 
+    def read_search(self) -> StatedSearch | None:
+        """What was tried, once a recipe is chosen."""
+        return read_as(StatedSearch, self.searched) if self.searched.exists() else None
+
     def promise(self) -> dict[str, Any]:
         """The certificate of what was trained on, and why it may be worth nothing; null before the run is finished."""
         config, summary = self.read_config(), self.read_training()
@@ -471,7 +502,7 @@ class RunFolder:
             # Which rows the run held out: a later stage must hold them out too, or they would judge a model that they shaped.
             "seed": config.seed,
             "holdout": config.holdout,
-            "select": config.select,
+            "select": choosing(config.select),
         }
 
     def digest(self) -> str | None:

@@ -21,6 +21,7 @@ Ends: TypeAlias = tuple[float, float]
 # A file does not make us count further, or take more memory.
 _MOST_CLASSES, _MOST_FEATURES, _MOST_ROWS, _MOST = 10**6, 1 << 26, 1 << 30, 10**12
 _MOST_POINTS = 1000  # of a curve
+_MOST_TRIALS, _MOST_FLOP = 1000, 1e30
 _ROUNDING = 1e-6
 _RANGES = {
     "roc_auc": (0.0, 1.0),
@@ -182,6 +183,72 @@ class StatedMetric:
 
 
 @dataclass(frozen=True)
+class StatedTrial:
+    """One recipe that was tried, at one length. `behind` is how much less likely it makes a row than the best of its rung does, with
+    the standard error of that difference; `kept` whether it was tried again for longer, or in the end chosen."""
+
+    name: str
+    model: str
+    rung: int
+    epochs: int
+    flop: float
+    log_likelihood: float
+    standard_error: float
+    behind: float
+    behind_error: float
+    kept: bool
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rung <= _MOST_TRIALS or not 1 <= self.epochs <= _MOST or not 1 <= self.flop < _MOST_FLOP:
+            raise InputError("a trial is of some rung, of epochs, and of FLOP.")
+        if max(map(abs, (self.log_likelihood, self.standard_error, self.behind, self.behind_error))) >= _MOST:
+            raise InputError("a log-likelihood is a number of ordinary size.")
+        if min(self.standard_error, self.behind, self.behind_error) < 0:
+            raise InputError("an error is not negative, and nothing is behind itself.")
+
+
+@dataclass(frozen=True)
+class StatedSearch:
+    """How a recipe was chosen within a budget of FLOP: by the released labels of `rows` that were held out for that, and report nothing."""
+
+    budget: float
+    rows: int
+    trials: tuple[StatedTrial, ...]
+    winner: str
+    epochs: int  # of the winner's own training, afresh
+    left_out: tuple[str, ...] = ()  # candidates that there was no budget for
+    shortened: bool = False  # whether a longer trial was worse, so that not all of the budget was used
+    encoder_flop: float = 0.0  # of learning, from images alone, what some candidates started with
+    log_likelihood: float | None = None  # of the rows that choose, by the winner's own training
+    standard_error: float | None = None
+    better: str | None = None  # a trial that is clearly better than the winner's own training, if one is
+
+    def __post_init__(self) -> None:
+        if (
+            not 0 < self.budget < _MOST_FLOP
+            or not 0 <= self.encoder_flop < _MOST_FLOP
+            or not 0 <= self.rows < _MOST_ROWS
+            or not 1 <= self.epochs <= _MOST
+        ):
+            raise InputError("a search has a budget of FLOP, rows that choose, and epochs for its winner.")
+        if abs(self.log_likelihood or 0.0) >= _MOST or not 0 <= (self.standard_error or 0.0) < _MOST:
+            raise InputError("a log-likelihood is a number of ordinary size, and so is its error.")
+        if max(len(self.trials), len(self.left_out)) > _MOST_TRIALS:
+            raise InputError(f"a search tries at most {_MOST_TRIALS:,} times.")
+        if self.trials and not any(one.name == self.winner and one.kept for one in self.trials):
+            raise InputError("the winner of a search is one of those that it tried, and kept.")
+
+    @property
+    def flop(self) -> float:
+        """Of all trials, and of the encoder."""
+        return self.encoder_flop + sum(one.flop for one in self.trials)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a file."""
+        return {**asdict(self), "trials": [asdict(one) for one in self.trials], "left_out": list(self.left_out)}
+
+
+@dataclass(frozen=True)
 class TrainingSummary:
     """Of a trained model: the certificate beside the accuracy. `seconds` is not noted under central trust."""
 
@@ -214,6 +281,8 @@ class TrainingSummary:
     threads: int | None = None
     processes: int = 1
     start_flop: float = 0.0  # of learning, from images alone, the network that it began with
+    search_flop: float = 0.0  # of the recipes that were tried before
+    search: StatedSearch | None = None
     folds: int | None = None
     estimate_of_models_trained_on: float | None = None
     stages: tuple[Stage, ...] = ()
@@ -396,6 +465,11 @@ def read_summary(data: Mapping[str, Any]) -> Summary:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise SchemaError(f"kind is none of {', '.join(map(repr, _KINDS))}.")
     return decode(_KINDS[kind], data)
+
+
+def choosing(select: str) -> str:
+    """Whether half of the rows held out chose something, an epoch or a recipe, as a public prior says it: "best" if so, else "last"."""
+    return "last" if select == "last" else "best"
 
 
 def kind_of(data: Mapping[str, Any]) -> Any:

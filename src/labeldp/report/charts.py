@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from labeldp.audit.violins import BINS, HIGHEST, Violins, log_odds, smooth
-from labeldp.files.summary import Metrics, StatedCurves
+from labeldp.files.summary import Metrics, StatedCurves, StatedSearch
 from labeldp.report.runs import Accuracy, Measured, Run
 from labeldp.report.svg import Drawing, Scale, ticks
 from labeldp.wording import downward, upward
@@ -95,6 +95,42 @@ def curves(
         drawing.path([(x(a), y(b)) for a, b in points], f"curve hue{number % HUES}")
         if len(lines) > 1:
             drawing.text(x(points[-1][0]) - 4, y(points[-1][1]) - 6, name, f"hue{number % HUES}", "end")
+    return drawing.markup()
+
+
+def trials(search: StatedSearch) -> Markup | None:
+    """Each recipe that was tried, by what it was given: its likelihood, with the standard error. None where nothing was tried."""
+    if not search.trials:
+        return None
+    names = list(dict.fromkeys(one.name for one in search.trials))
+    said = [
+        f"{one.name}, {one.flop:.3g} FLOP: {one.log_likelihood:.4f} ± {one.standard_error:.4f}" for one in search.trials
+    ]
+    drawing = Drawing(440, 240, "Log-likelihood of each recipe that was tried", "; ".join(said))
+    ends = [one.log_likelihood + sign * one.standard_error for one in search.trials for sign in (-1, 1)]
+    room = (max(ends) - min(ends)) * 0.08 or 0.1
+    bottom, top = min(ends) - room, max(ends) + room
+    spent = sorted({one.flop for one in search.trials})
+    x, y = Scale(spent[0] / 1.3, spent[-1] * 1.3, 52, 428, log=True), Scale(bottom, top, 200, 14)
+    for tick in ticks(bottom, top, 4):
+        drawing.line(52, y(tick), 428, y(tick), "grid")
+        drawing.text(46, y(tick) + 4, f"{tick:g}", "quiet", "end")
+    for flop in _apart(spent, x, 60):
+        drawing.text(x(flop), 216, f"{flop:.2g}", "quiet", "middle")
+    drawing.text(428, 232, "FLOP of a trial", "quiet", "end")
+    for number, name in enumerate(names):
+        hue, own = f"hue{number % HUES}", [one for one in search.trials if one.name == name]
+        drawing.path([(x(one.flop), y(one.log_likelihood)) for one in own], f"curve {hue}")
+        for one in own:
+            low, high = (y(one.log_likelihood + sign * one.standard_error) for sign in (-1, 1))
+            drawing.line(x(one.flop), low, x(one.flop), high, f"curve {hue}")
+            drawing.circle(
+                x(one.flop),
+                y(one.log_likelihood),
+                5 if name == search.winner else 3,
+                f"fill {hue}",
+                said[search.trials.index(one)],
+            )
     return drawing.markup()
 
 

@@ -14,7 +14,16 @@ from labeldp.audit.violins import Violins
 from labeldp.errors import InputError
 from labeldp.evaluation.accuracy import accuracy_parts
 from labeldp.evaluation.metrics import metric_text
-from labeldp.files.summary import Certificate, Metrics, Start, StatedAudit, StatedConfusion, StatedCurves, StatedMetric
+from labeldp.files.summary import (
+    Certificate,
+    Metrics,
+    Start,
+    StatedAudit,
+    StatedConfusion,
+    StatedCurves,
+    StatedMetric,
+    StatedSearch,
+)
 from labeldp.release.release import Release
 from labeldp.statistics.reading import Fittable
 
@@ -240,6 +249,7 @@ class Run:
     confusion: StatedConfusion | None = None
     metrics: tuple[ShownMetric, ...] = ()
     curves: StatedCurves | None = None
+    search: StatedSearch | None = None  # how its recipe was chosen
     facts: tuple[tuple[str, str], ...] = ()
     starts: tuple[Start, ...] = ()
     releases: tuple[Release, ...] = ()
@@ -333,6 +343,7 @@ class Run:
             "insecure": self.insecure,
             "accuracies": [accuracy.to_json() for accuracy in self.accuracies],
             "metrics": {metric.name: metric.to_json() for metric in self.metrics},
+            "search": None if self.search is None else {**self.search.to_json(), "given": FOUND_BY_RUN},
             "headline": self._headline_json(),
             "measured": [one.to_json(self.headline) for one in self.measured],
             "releases": [release.checksum for release in self.releases],

@@ -162,6 +162,7 @@ class View:
     loss: Markup | None
     selecting: Markup | None
     selected_by: str
+    search: Markup | None
     violin: Markup | None
     acted: tuple[Acted, ...]
     planted: float
@@ -193,6 +194,7 @@ class View:
             loss=charts.curves(run.history, "loss", "Training loss"),
             selecting=selecting,
             selected_by=selected_by,
+            search=None if run.search is None else charts.trials(run.search),
             scorecard=Scorecard.of(run.class_names, run.metrics, run.curves, run.confusion),
             violin=charts.violin(run.violins) if run.violins is not None else None,
             acted=tuple(Acted.of(release, planted) for release in (*run.releases, *run.others)),

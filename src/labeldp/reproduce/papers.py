@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MALEK = "Malek et al., Antipodes of Label Differential Privacy: PATE and ALIBI (NeurIPS 2021)"
-LABELDP_PRO = "the LabelDP-Pro paper (2024)"
+PRO_PAPER = "the LabelDP-Pro paper (2024)"
 GHAZI = "Ghazi et al., Deep Learning with Label Differential Privacy (NeurIPS 2021)"
 
 
@@ -110,9 +110,9 @@ CURVES: dict[str, tuple[Curve, ...]] = {
         Curve("PATE-FM (central, δ = 1e-5)", MALEK, {0.18: 73.4, 0.29: 86.9, 1.6: 93.7}),
         Curve("LP-1ST", GHAZI, {1.0: 59.96, 2.0: 82.38, 3.0: 89.89, 4.0: 92.58, 8.0: 94.70}),
         Curve("LP-2ST", GHAZI, {1.0: 63.67, 2.0: 86.05, 3.0: 92.19, 4.0: 93.37, 8.0: 94.52}),
-        Curve("LabelDP-Pro, small CNN (central, δ = 1e-5)", LABELDP_PRO, {0.05: 16.0, 0.1: 27.0, 0.2: 30.8, 0.5: 40.2, 1.0: 44.8}),
+        Curve("LabelDP-Pro, small CNN (central, δ = 1e-5)", PRO_PAPER, {0.05: 16.0, 0.1: 27.0, 0.2: 30.8, 0.5: 40.2, 1.0: 44.8}),
         Curve(
-            "LabelDP-Pro, SimCLR features (central, δ = 1e-5)", LABELDP_PRO,
+            "LabelDP-Pro, SimCLR features (central, δ = 1e-5)", PRO_PAPER,
             {0.01: 74.4, 0.02: 82.4, 0.05: 85.5, 0.18: 86.6, 0.29: 87.2, 0.5: 87.4, 1.6: 87.7},
         ),
     ),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from labeldp.data.features import features_digest
 from labeldp.errors import InputError
+from labeldp.files.summary import choosing
 from labeldp.machine import Machine
 from labeldp.mechanisms import Judge, judging_rows
 from labeldp.mechanisms.joint import Joint
@@ -30,7 +31,7 @@ Probabilities = Callable[[npt.NDArray[Any]], npt.NDArray[np.float32]]  # from ro
 
 @dataclass(frozen=True)
 class RowSplit:
-    """Positions in the release: to train on, to choose an epoch by, to report an accuracy from. No row is in two of them.
+    """Positions in the release: to train on, to choose an epoch or a recipe by, to report an accuracy from. No row is in two of them.
 
     Rows are `dropped` that would have been trained on, had the job not left them out. They judge no more than the others: an earlier
     stage was trained on them.
@@ -124,7 +125,9 @@ class Job:
     """A model to train from a release. `features[i]` belongs to position i of the release.
 
     holdout   the share of rows that is not trained on, for an honest accuracy; of several releases, of the first that can judge
-    select    "last" epoch, or the "best" by half of the rows held out; the other half then reports
+    select    "last" epoch, or the "best" by half of the rows held out; the other half then reports. "search": the last epoch of a recipe
+              that was chosen by that half
+    trial     one of several recipes that are compared by that half: it reports nothing
     patience  stop after so many epochs without a better one
     fold      (number, of how many): these rows are held out instead
     folds     how many such parts judge this run, which is trained on all rows
@@ -142,6 +145,7 @@ class Job:
     holdout: float = 0.1
     select: str = "last"
     patience: int | None = None
+    trial: bool = False
     fold: tuple[int, int] | None = None
     folds: int | None = None
     columns: tuple[str, ...] = ()
@@ -160,7 +164,7 @@ class Job:
             )
         if not 0 <= self.holdout < 1:
             raise InputError(f"`holdout` is a share of the rows, from 0 to below 1; got {self.holdout:g}.")
-        if self.select not in ("last", "best"):
+        if self.select not in ("last", "best", "search"):
             raise InputError(f"`select` is last or best; got {self.select!r}.")
         if self.patience is not None and (self.patience < 1 or self.select != "best"):
             raise InputError("`patience` is a number of epochs, from 1, and goes with `select='best'`.")
@@ -190,7 +194,7 @@ class Job:
                 "estimates no accuracy; `prior_saw_none=True` says that the prior was made without these releases."
             )
         if (origin.judge, origin.seed, origin.holdout, origin.select) != (
-            self.judge(), self.recipe.seed, self.holdout, self.select,
+            self.judge(), self.recipe.seed, self.holdout, choosing(self.select),
         ):  # fmt: skip
             raise InputError(
                 f"some of these rows were released with a prior from a run with `seed={origin.seed!r}`, `holdout={origin.holdout:g}` and "
@@ -228,10 +232,12 @@ class Job:
         rest, dropped = rest[~left_out], rest[left_out]
         if len(rest) == 0:
             raise InputError("the release says nothing about any of the rows to train on, or all of them are left out.")
-        half = len(held_out) // 2 if self.select == "best" else 0
-        if self.select == "best" and half < 2:
-            raise InputError("`select='best'` needs at least four rows held out; raise `holdout`.")
-        return RowSplit(np.sort(rest), np.sort(held_out[:half]), np.sort(held_out[half:]), np.sort(dropped))
+        half = len(held_out) // 2 if self.select != "last" else 0
+        if self.select != "last" and half < 2:
+            what = "`select='best'`" if self.select == "best" else "a search for a recipe (`flop`)"
+            raise InputError(f"{what} needs at least four rows held out; raise `holdout`.")
+        report = held_out[:0] if self.trial else held_out[half:]
+        return RowSplit(np.sort(rest), np.sort(held_out[:half]), np.sort(report), np.sort(dropped))
 
     def config(self) -> dict[str, Any]:
         """What makes this run this run: resuming with anything else is refused."""
@@ -253,6 +259,7 @@ class Job:
             "select": self.select,
             "patience": self.patience,
             "recipe": self.recipe.to_json(),
+            **({"trial": True} if self.trial else {}),
             **({} if self.start is None else {"start": self.start.digest}),
             **({} if self.left_out is None else {"left_out": features_digest(np.sort(self.left_out))}),
             **({"categorical": list(self.categorical), "codes": self.codes} if self.categorical else {}),

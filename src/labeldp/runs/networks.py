@@ -47,7 +47,8 @@ def learn(job: Training, run: RunFolder, split: RowSplit, watch: Watch, world: W
         if world.first:
             watch.note_start()
         history = run.resume(trainer.epoch) if world.first else []
-        choice = _Choice(job, run, split.select, history)
+        # Rows that chose a recipe choose no epoch, unless that was asked for.
+        choice = _Choice(job, run, split.select if job.select == "best" else split.select[:0], history)
         fit = trainer.fit(features, split.train, job.known, watch.on_step)
         while trainer.epoch < recipe.epochs and not world.told(choice.out_of_patience()):
             with explained_model(job.model):
@@ -83,6 +84,13 @@ def _prepare(trainer: Trainer, job: Training, features: torch.Tensor) -> None:
     trainer.prepare(features)
     if job.start is not None:
         job.start.into(trainer)
+
+
+def flop_an_epoch(job: Job) -> int:
+    """What one pass over the job's training rows takes."""
+    with explained_model(job.model):
+        trainer = trainer_of(job)
+        return trainer.epoch_flop(torch.from_numpy(np.ascontiguousarray(job.features)), job.split().train)
 
 
 def trainer_of(job: Training, world: World = ALONE) -> Trainer:

@@ -70,7 +70,7 @@ class FixMatchTrainer(Trainer):
         """
         rows = _telling(rows, evidence)
         batch, pool = self.recipe.batch_size, len(features)
-        steps = max(1, pool // (batch * self.recipe.unlabelled))
+        steps = self._steps(pool)
         if not len(rows):
             raise InputError("FixMatch needs at least one labelled row: one whose evidence differs between classes.")
         if min(batch, pool // steps) < self.world.size:
@@ -80,7 +80,7 @@ class FixMatchTrainer(Trainer):
             )
         if features.ndim != 4:
             self._spread = features.float().std(dim=0, unbiased=False).to(self.device)
-        per_row = self.training_flop(features[:2])
+        epoch_flop = self.epoch_flop(features, rows)
         forward = self._forward()
         while self.epoch < self.recipe.epochs:
             start, losses = time.perf_counter(), []
@@ -95,7 +95,7 @@ class FixMatchTrainer(Trainer):
                 self._set_rates(step, steps)
                 losses.append(self._both(forward, features, labelled, unlabelled, evidence, generator))
                 on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
-            self.flop += per_row * (steps * batch + 2 * pool)  # both views pass forward and back
+            self.flop += epoch_flop
             loss, loss_unlabelled, mask = self._end_epoch(torch.stack(losses).mean(dim=0)).tolist()
             yield {
                 "epoch": self.epoch,
@@ -104,6 +104,15 @@ class FixMatchTrainer(Trainer):
                 "mask": mask,
                 "seconds": time.perf_counter() - start,
             }
+
+    def _steps(self, pool: int) -> int:
+        """In an epoch, which is one pass over so many rows."""
+        return max(1, pool // (self.recipe.batch_size * self.recipe.unlabelled))
+
+    def epoch_flop(self, features: Tensor, rows: Rows) -> int:
+        """What an epoch takes: of unlabelled rows both views pass forward and back."""
+        labelled = self._steps(len(features)) * self.recipe.batch_size
+        return self.training_flop(features[:2]) * (labelled + 2 * len(features))
 
     def _both(
         self, forward: Any, features: Tensor, labelled: Rows, unlabelled: Rows, evidence: Evidence, generator: torch.Generator

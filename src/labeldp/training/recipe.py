@@ -194,6 +194,7 @@ _STEPS, _LEAST_BATCH = 20, 32
 _DECAY_ROWS = 50_000
 
 
+_FAST = ("fast", "fast-medium", "fast-wide")
 _DEFAULTS = {
     # From the literature on fast CIFAR training; the loss is a mean over the batch.
     "fast": Recipe(8, 512, 0.4, momentum=0.85, weight_decay=5e-4, warmup=0.23, norm_rate=8.0, shift=2, flip=True),
@@ -209,8 +210,9 @@ def default_recipe(model: str, num_classes: int = 10) -> Recipe:
 
     `fast` learns many classes faster at a higher rate: √(C/10) times, found at 100 classes and ε = 4.
     """
-    recipe = _DEFAULTS.get(model, Recipe(20, 128, 0.05))
-    if model == "fast" and num_classes > 10:
+    kind = "fast" if model in _FAST else model  # whatever its width
+    recipe = _DEFAULTS.get(kind, Recipe(20, 128, 0.05))
+    if kind == "fast" and num_classes > 10:
         recipe = replace(recipe, learning_rate=round(recipe.learning_rate * math.sqrt(num_classes / 10), 3))
     return recipe
 

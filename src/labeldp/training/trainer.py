@@ -119,6 +119,7 @@ class Trainer:
             )
         steps = len(rows) // batch
         per_row = self.training_flop(features[torch.from_numpy(rows[:2])])
+        consistency_flop = self._consistency_flop(per_row, len(rows))
         forward = self._forward()
         if self.averaged is not None and not int(self.averaged.n_averaged):
             self.averaged.module.load_state_dict(self.model.state_dict())  # what it was prepared with, or starts from
@@ -133,8 +134,7 @@ class Trainer:
                 self._set_rates(step, steps)
                 losses.append(self._step(forward, features, batch, evidence, generator))
                 on_step(self.epoch * steps + step + 1, steps * self.recipe.epochs)
-            # A third of a step's operations is the pass forward, and consistency has one more.
-            self.flop += (per_row + (per_row // 3 if self._consistent() else 0)) * len(rows)
+            self.flop += per_row * len(rows) + (consistency_flop if self._consistent() else 0)
             mean_loss = float(self._end_epoch(torch.stack(losses).mean()))
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
 
@@ -311,6 +311,15 @@ class Trainer:
                     logits = (logits + model(x.flip(3)).float()) / 2
             parts.append(torch.softmax(logits, dim=-1).cpu())
         return torch.cat(parts).numpy()
+
+    def epoch_flop(self, features: Tensor, rows: npt.NDArray[np.int64]) -> int:
+        """What an epoch of these rows takes at most; consistency may begin late."""
+        per_row = self.training_flop(features[torch.from_numpy(rows[:2])])
+        return per_row * len(rows) + (self._consistency_flop(per_row, len(rows)) if self.recipe.consistency else 0)
+
+    def _consistency_flop(self, per_row: int, rows: int) -> int:
+        """A third of a step's operations is the pass forward, and consistency has one more."""
+        return per_row // 3 * rows
 
     def training_flop(self, x: Tensor) -> int:
         """Of one row: a forward pass, and twice that for the gradients."""

@@ -8,6 +8,8 @@ import typer
 
 from labeldp.cli.output import guarantee_text, print_facts, print_table
 from labeldp.cli.show.scores import handed_over_facts, inspect_statistic
+from labeldp.files.schema import decode
+from labeldp.files.summary import StatedSearch
 from labeldp.wording import upward
 
 # What people call them; the others are for choosing.
@@ -160,9 +162,14 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         where += f", {summary['processes']} processes"
     took = "" if summary["seconds"] is None else f" {summary['seconds']:.1f} s,"  # none under central trust
     flop = f"{summary['train_flop']:.3g} FLOP," if summary["train_flop"] else ""  # of trees none are counted
-    if summary.get("start_flop"):
+    if summary.get("start_flop") and not summary.get("search_flop"):  # of a search it is a part
         flop += f" after {summary['start_flop']:.3g} from images alone,"
+    if summary.get("search_flop"):
+        flop += f" after {summary['search_flop']:.3g} of search,"
     facts.append(("compute", f"{flop}{took} {where}".strip()))
+    search = decode(StatedSearch, summary["search"]) if summary.get("search") else None
+    if search is not None:
+        facts += _search_facts(search)
     if "audit" in summary:
         from labeldp.audit.result import one_line
 
@@ -172,6 +179,48 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
     if summary["insecure"]:
         facts.append(("INSECURE", summary["insecure"]))
     print_facts(facts)
+    if search is not None and search.trials:
+        _print_trials(search)
+
+
+def _search_facts(found: StatedSearch) -> list[tuple[str, str]]:
+    """Which recipe was chosen, by what, and what there was no budget for."""
+    facts = [("recipe", f"{found.winner}: {found.epochs:,} epochs")]
+    if found.trials:
+        rows = f"{found.rows:,} held-out released labels"
+        facts.append(("chosen by", f"the log-likelihood of {rows}, which report nothing; it costs no privacy"))
+    if found.log_likelihood is not None:
+        facts.append(("by them", f"its own training: {found.log_likelihood:.4f} ± {found.standard_error or 0.0:.4f}"))
+    if found.better is not None:
+        facts.append(
+            (
+                "but",
+                f"a trial was clearly better ({found.better}): so long a training learns the noise; say --epochs, or a recipe",
+            )
+        )
+    if found.shortened:
+        facts.append(("length", "a longer trial was worse, so not all of the budget is used"))
+    if found.left_out:
+        facts.append(("not tried", f"for want of budget: {'; '.join(found.left_out)}"))
+    return facts
+
+
+def _print_trials(found: StatedSearch) -> None:
+    """Rung by rung, the best first."""
+    columns = (">rung", "recipe", ">epochs", ">FLOP", ">log-likelihood", ">behind the best", "then")
+    rows = [
+        (
+            str(one.rung),
+            one.name,
+            f"{one.epochs:,}",
+            f"{one.flop:.3g}",
+            f"{one.log_likelihood:.4f} ± {one.standard_error:.4f}",
+            f"{one.behind:.4f} ± {one.behind_error:.4f}" if one.behind else "",
+            "kept" if one.kept else "dropped",
+        )
+        for one in sorted(found.trials, key=lambda one: (one.rung, -one.log_likelihood))
+    ]
+    print_table(columns, rows)
 
 
 def predict(options: PredictOptions, done: dict[str, Any]) -> None:

@@ -52,6 +52,7 @@ def read_training(run: RunFolder, summary: TrainingSummary, owner: bool) -> Run:
         confusion=confusion_of(run, summary, config),
         metrics=_metrics(run, summary, config),
         curves=_curves(run, summary, config),
+        search=summary.search,
         facts=(*_chosen(run), *_facts(summary, config)),
         starts=starts,
         releases=releases_of(run, starts, summary.behind),
@@ -104,8 +105,10 @@ def _facts(summary: TrainingSummary, config: Config | None) -> Facts:
     )
     took = "" if summary.seconds is None else f" in {summary.seconds:,.0f} s"
     compute = f"{summary.train_flop:.3g} FLOP" if summary.train_flop else "FLOP not counted"
-    if summary.start_flop:
+    if summary.start_flop and not summary.search_flop:  # of a search it is a part
         compute += f" (before, from images alone: {summary.start_flop:.3g})"
+    if summary.search_flop:
+        compute += f" (before, to find the recipe: {summary.search_flop:.3g})"
     facts = [
         ("Model", summary.model),
         ("Rows trained on", f"{summary.rows_trained:,}"),
