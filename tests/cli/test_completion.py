@@ -88,12 +88,13 @@ def test_the_names_are_those_of_the_registries():
     from labeldp.data import bundled, public
     from labeldp.data import download as published
     from labeldp.denoise import WAYS
-    from labeldp.experiments import compare
+    from labeldp.experiments import compare, from_moments
     from labeldp.mechanisms import plan
     from labeldp.reproduce import names
 
     assert known.MODELS == models.NAMES
     assert known.MECHANISMS == plan.NAMES
+    assert known.FITTABLE == from_moments.NAMES
     assert known.DATASETS == bundled.NAMES
     assert tuple(published.PUBLISHED) == known.DOWNLOADS
     assert known.REPRODUCED == names.NAMES
