@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.reproduce.cells import Cell, options
-from labeldp.reproduce.page import Chart, Line, missing_note
+from labeldp.reproduce.page import Chart, Line, Panels, missing_note
 from labeldp.reproduce.plan import MISSING, TITLES, Figure, Reproduction, Results, Row, Sheet
 from labeldp.reproduce.tabular import CLEAN, SCORES, Mean, fits
 
@@ -71,10 +71,7 @@ def moments(scale: str, seeds: int | None) -> Reproduction:
     queue = sorted(
         (cell for row in made for cell in row.cells), key=lambda cell: (order[cell.method] == order["trees"], cell.seed)
     )
-    drawings = tuple(
-        Figure(name, f"{TITLES[name]}: test AUC against ε", _drawer([row for row in made if row.dataset == name]))
-        for name in names
-    )
+    drawings = (Figure("auc", f"{', '.join(TITLES[name] for name in names)}: test AUC against ε", _drawer(made)),)
     title = "One noisy statistic against rows, answers and gradients, at equal ε"
     notes = (SMOKE, *NOTES) if smoke else NOTES
     return Reproduction(
@@ -158,13 +155,20 @@ def beside(plan: Reproduction, results: Results) -> dict[str, Any]:
 
 
 def _drawer(rows: Sequence[Row]) -> Callable[[Results, Path], bool]:
+    """A panel a table. A method keeps its colour in all of them: one that has no cell yet is a line without points."""
+
     def draw(results: Results, file: Path) -> bool:
-        lines = []
-        for method, name in (METHODS | WITHOUT).items():
-            points = [(row.cells[0].epsilon, _values(row, results, method, "roc_auc")) for row in rows]
-            known = tuple((epsilon, values) for epsilon, values in points if values)
-            if known:
-                lines.append(Line(name, known))
-        return Chart("ε (log)", None, tuple(lines), up="test AUC", log=True).draw(file)
+        names = dict.fromkeys(row.dataset for row in rows)
+        return Panels(
+            tuple((TITLES[name], _chart([r for r in rows if r.dataset == name], results)) for name in names)
+        ).draw(file)
 
     return draw
+
+
+def _chart(rows: Sequence[Row], results: Results) -> Chart:
+    lines = []
+    for method, name in (METHODS | WITHOUT).items():
+        points = [(row.cells[0].epsilon, _values(row, results, method, "roc_auc")) for row in rows]
+        lines.append(Line(name, tuple((epsilon, values) for epsilon, values in points if values)))
+    return Chart("ε (log)", None, tuple(lines), up="test AUC", log=True)

@@ -172,19 +172,59 @@ class Chart:
                 _plot(lowest, self.below.points, color=_COLORS[1], marker="s")
                 lowest.set_ylabel(self.below.name)
                 lowest.grid(alpha=0.3)
-            for line in self.quoted:
-                _quote(top, line, self.test_rows)
-            for number, line in enumerate(self.lines):
-                _draw(top, line, number, self.test_rows)
+            self.draw_in(top)
             of = "over seeds" if self.test_rows is None else "of the test set"
             top.set_title(f"bars: ±2 standard errors {of}", fontsize=8, loc="right")
-            top.set_ylabel(self.up)
-            top.grid(alpha=0.3)
             if len(self.lines) > 1:
                 top.legend(fontsize=7)
             lowest.set_xlabel(self.across)
-            if self.log:
-                lowest.set_xscale("log")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        save_figure(figure, file)
+        return True
+
+    def draw_in(self, axes: Axes) -> None:
+        """All lines; the axis across has no name yet."""
+        for line in self.quoted:
+            _quote(axes, line, self.test_rows)
+        for number, line in enumerate(self.lines):
+            _draw(axes, line, number, self.test_rows)
+        axes.set_ylabel(self.up)
+        axes.grid(alpha=0.3)
+        if self.log:
+            axes.set_xscale("log")
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Several charts of the same methods in one figure, each with a title, and one legend."""
+
+    charts: tuple[tuple[str, Chart], ...]
+
+    def draw(self, file: Path) -> bool:
+        """Two in a row. False if there is nothing to draw in any of them."""
+        shown = [(title, chart) for title, chart in self.charts if any(line.points for line in chart.lines)]
+        if not shown:
+            return False
+        from matplotlib import style
+        from matplotlib.figure import Figure
+
+        from labeldp.audit.violins import save_figure
+
+        columns = min(2, len(shown))
+        rows = -(-len(shown) // columns)
+        with style.context(["default", {"font.size": 8, "svg.hashsalt": "labeldp"}]):
+            figure = Figure(figsize=(4.6 * columns, 3.1 * rows + 0.7), layout="constrained")
+            places = figure.subplots(rows, columns, squeeze=False).ravel()
+            for axes, (title, chart) in zip(places, shown, strict=False):
+                chart.draw_in(axes)
+                axes.set_title(title)
+                axes.set_xlabel(chart.across)
+            for axes in places[len(shown) :]:
+                axes.set_axis_off()
+            named = {
+                name: handle for axes in places for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
+            }
+            figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=2, fontsize=7)
         file.parent.mkdir(parents=True, exist_ok=True)
         save_figure(figure, file)
         return True
