@@ -75,7 +75,7 @@ def test_the_loss_of_mixed_rows_is_the_mixed_loss():
 
 @pytest.mark.parametrize("mixup", [0.0, 1.0])
 def test_consistency_is_with_what_the_average_believes(mixup):
-    """−log p(observation) + λ·cross-entropy against the averaged model's output, which no gradient flows into; mixed as losses are."""
+    """−log p(observation) + λ·cross-entropy against the averaged model's output, sharpened, which no gradient flows into; mixed as losses are."""
     features, _, evidence = blobs()
     made, rows = trainer(mixup=mixup, average=0.5, consistency=0.7), np.arange(100)
     made.prepare(features)
@@ -84,7 +84,8 @@ def test_consistency_is_with_what_the_average_believes(mixup):
     weights = made.model.head.weight.detach().clone().requires_grad_()
     before = made.model.head.bias.detach().clone()
     with torch.no_grad():
-        believed = torch.softmax(made.averaged(features[rows]), dim=1)
+        believed = torch.softmax(made.averaged(features[rows]), dim=1) ** 2  # temperature ½
+        believed /= believed.sum(dim=1, keepdim=True)
     found = made._step(made.model, features, rows, evidence, torch.Generator().manual_seed(3))
     gradient = made.model.head.weight.grad.clone()
     made.model.head.bias.data.copy_(before)

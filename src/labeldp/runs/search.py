@@ -60,7 +60,7 @@ _WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "strong views": _STRONG,
     "mixup": {"mixup": 0.5},
-    "strong views and consistency": {**_STRONG, "consistency": 1.0, "strong_from": 0.4},
+    "strong views and consistency": {**_STRONG, "consistency": 0.5, "strong_from": 0.5},
 }
 _STARTED = ("plain", "strong views and consistency")  # the ways that are tried from an encoder, too
 WIDTHS = ("fast", "fast-medium", "fast-wide")

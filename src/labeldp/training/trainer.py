@@ -25,6 +25,8 @@ from labeldp.training.augment import cutout, flip, mixed_pairs, randaugment, shi
 from labeldp.training.loss import PosteriorLoss, SoftLabelLoss
 from labeldp.training.recipe import Recipe
 
+_SHARPENED = 0.5  # temperature of what consistency is with
+
 Evidence = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.float32]]
 Steps = Callable[[int, int], None]
 
@@ -227,13 +229,14 @@ class Trainer:
 
     @torch.no_grad()
     def _belief(self, raw: Tensor, rows: npt.NDArray[np.int64], generator: torch.Generator) -> Tensor | None:
-        """What the averaged model says of weak views of these rows: soft labels that know less of their noise than the model does."""
+        """What the averaged model says of weak views of these rows, sharpened: soft labels that know less of their noise than the model
+        does. As they are, they would lead a model that is still unsure, at a high rate, back to knowing nothing."""
         if not self._consistent() or self.averaged is None:
             return None
         self.averaged.eval()
         with self._autocast():
             logits = self.averaged(self._augmented(raw, rows, generator, strongly=False))
-        return torch.softmax(logits.float(), dim=-1)
+        return torch.softmax(logits.float() / _SHARPENED, dim=-1)
 
     def _apart(self, logits: Tensor, believed: Tensor | None) -> Any:
         """How far the model is from that belief, summed over rows: consistency (Tarvainen & Valpola 2017), weighted."""
