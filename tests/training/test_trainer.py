@@ -75,7 +75,7 @@ def test_the_loss_of_mixed_rows_is_the_mixed_loss():
 
 @pytest.mark.parametrize("mixup", [0.0, 1.0])
 def test_consistency_is_with_what_the_average_believes(mixup):
-    """−log p(observation) + λ·cross-entropy against the averaged model's output, sharpened, which no gradient flows into; mixed as losses are."""
+    """−log p(observation) + λ·cross-entropy against the averaged model's output, sharpened and held fixed; mixed as losses are."""
     features, _, evidence = blobs()
     made, rows = trainer(mixup=mixup, average=0.5, consistency=0.7), np.arange(100)
     made.prepare(features)
