@@ -60,7 +60,7 @@ class TrainingOptions(Options):
     weight_decay: Annotated[float | None, Option("How hard weights are pulled towards zero.", panel=MODEL)] = None
     start: Annotated[Path | None, Option("Begin with an encoder's network (`labeldp features --learn contrastive`).", panel=MODEL)] = None
     mixup: Annotated[float | None, Option("Mix pairs of rows, and their losses, by shares that are Beta(this, this); 0.2 to 1.", panel=MODEL)] = None
-    consistency: Annotated[float | None, Option("Weight of what the averaged model believes of weak views (1); needs --average.", panel=MODEL)] = None
+    consistency: Annotated[float | None, Option("Weight of what the averaged model believes of weak views (0.5); needs --average.", panel=MODEL)] = None
     strong_from: Annotated[float | None, Option("Begin with strong views and consistency after this share of the epochs.", panel=MODEL)] = None
     average: Annotated[float | None, Option("Predict with averaged weights that keep this share a step (0.999).", panel=MODEL)] = None
     prior: Annotated[str | None, Option("What evidence meets: the model's output (ALIBI), its average's, or none.", panel=MODEL, values=("model", "average", "none"))] = None
