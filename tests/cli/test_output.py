@@ -170,3 +170,13 @@ def test_a_command_that_trains_often_says_how_far_it_is(tmp_path):
     assert shown.code == 0, shown.text
     assert "3 of 3 models" in shown.text
     assert shown.out.startswith("1 × 20")
+
+
+def test_what_a_terminal_would_obey_is_not_printed(capsys):
+    """Names in a run that somebody else made: they are shown, and change no title, colour or line."""
+    odd = "fast\x1b]0;mine\x07\x1b[2J\r, plain"
+    print_facts([("recipe", odd)])
+    print_table(("recipe",), [(odd,)])
+    out = capsys.readouterr().out
+    assert not {ESCAPE, "\x07", "\r"} & set(out)
+    assert out.count(", plain") == 2

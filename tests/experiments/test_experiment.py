@@ -9,7 +9,9 @@ import pytest
 
 from labeldp import Ledger
 from labeldp.audit.canaries import Canaries
+from labeldp.commands import ExperimentOptions, experiment
 from labeldp.data.bundled import load
+from labeldp.errors import InputError
 
 
 @pytest.mark.parametrize(("mechanism", "delta"), [("subset", 0.0), ("gaussian", 1e-5)])
@@ -180,3 +182,12 @@ def test_what_fails_after_the_charge_says_that_it_is_paid_for(tmp_path, cli, mon
     code, _, err = cli(*command)
     assert code == 0, err
     assert len(Ledger(run / "labels.ledger").book().releases) == stages
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_steps_of_more_parts_than_rows_are_refused_before_anything_is_paid(tmp_path, stages):
+    """They would be refused by the first step, once everything is charged, and for ever."""
+    given = {"dataset": "digits", "epsilon": 2.0, "model": "mlp", "epochs": 1, "stages": stages}
+    with pytest.raises(InputError, match="lower `accumulate`"):
+        experiment(ExperimentOptions(out=tmp_path / "run", batch_size=100_000, accumulate=40_000, **given))
+    assert not (tmp_path / "run" / "labels.ledger").exists()

@@ -246,3 +246,35 @@ def test_two_worlds_that_differ_in_labels_alone_leave_the_same_bytes(worlds):  #
     first, second = worlds(lived, (codes[0], 1.0), (codes[1], 3600.0))
     same(first, second)
     assert "run/model.safetensors" in first[0]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tensorboard": True}, "leave out `tensorboard`"),  # its files tell the second of every epoch
+        ({"batch_size": 1000, "accumulate": 100}, "lower `accumulate`"),  # more parts than there are rows
+    ],
+)
+def test_what_would_tell_times_or_cannot_be_trained_is_refused_before_anything_is_paid(tmp_path, change, said):
+    with pytest.raises(InputError, match=said):
+        experiment(options(tmp_path / "run", **change))
+    assert not RunFolder(tmp_path / "run").ledger.exists()
+    assert not (tmp_path / "run" / "tensorboard").exists()
+
+
+def test_a_finished_run_that_says_less_is_still_shown(tmp_path, cli):
+    """Of another version, or somebody else's: what may be missing in its summary is missed without a traceback."""
+    run = RunFolder(tmp_path / "run")
+    experiment(digits(run.path, mechanism="histogram"))
+    whole = json.loads(run.summary.read_text())
+    command = ("experiment", "--dataset", "digits", "--epsilon", 0.5, "--mechanism", "histogram", "--out", run.path)
+    changes = [{"rows_tested": None}, {"folds": None}]
+    for name in ("accuracy_test", "accuracy_estimated", "rows_tested", "epoch_selected", "processes", "threads"):
+        changes.append({name: "missing"})
+    for change in changes:
+        said = {name: value for name, value in (whole | change).items() if value != "missing"}
+        run.summary.write_text(json.dumps(said))
+        code, out, err = cli(*command)
+        assert code == 0, (change, err)
+        assert "certificate" in out

@@ -1,11 +1,14 @@
 """Encoders: learned once, kept, and the same for new images."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from labeldp.errors import FileFormatError, InputError
 from labeldp.features.contrastive import ContrastiveFeaturizer
 from labeldp.features.encoder import Encoder, EncoderRecipe, frozen_features, learned_encoder
+from labeldp.files.run import FeaturesFolder
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +66,20 @@ def test_an_encoder_is_found_again_and_refuses_other_images(tmp_path, images, wa
 def test_an_encoder_says_what_it_can_learn():
     with pytest.raises(InputError, match="patches, contrastive or both; got 'labels'"):
         EncoderRecipe("labels")
+
+
+def test_an_encoder_that_somebody_damaged_or_forged_is_refused_in_a_sentence(tmp_path, images):
+    folder = tmp_path / "encoder"
+    learned_encoder(images, folder, EncoderRecipe("both", epochs=1))
+    place = FeaturesFolder(folder)
+    good = dict(np.load(place.neighbours))
+    np.savez_compressed(place.neighbours, **good)  # a few bytes of it could unfold to any number
+    with pytest.raises(InputError, match=r"neighbours\.npz is missing or damaged"):
+        Encoder.load(folder)
+    place.neighbours.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(InputError, match=r"neighbours\.npz is missing or damaged"):
+        Encoder.load(folder)
+    for flop in (-1, 10**400):  # no summary could say it, once everything is paid for
+        replace(ContrastiveFeaturizer.load(place.contrast), flop=flop).save(tmp_path / "forged")
+        with pytest.raises(FileFormatError):
+            ContrastiveFeaturizer.load(tmp_path / "forged")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,11 @@ import pytest
 import torch
 
 import labeldp
+from labeldp.commands import TrainOptions
+from labeldp.commands.progress import SILENT
+from labeldp.commands.train import fit
 from labeldp.errors import InputError
+from labeldp.machine import ALONE
 from labeldp.mechanisms import PriorAware
 from labeldp.mechanisms.candidates import most_informative
 from labeldp.runs.crossfit import cross_fit
@@ -249,3 +254,11 @@ def test_tensorboard(files, cli):
     events.Reload()
     lines = [json.loads(line)["loss"] for line in (files / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [event.value for event in events.Scalars("loss")] == pytest.approx(lines)
+
+
+def test_tensorboard_is_refused_under_central_trust(tmp_path):
+    """Its files tell the second of every epoch, and so how long work on private labels before it took."""
+    given = TrainOptions(out=tmp_path / "run", features=tmp_path, tensorboard=True)
+    with pytest.raises(InputError, match="`tensorboard` notes the time"):
+        fit(given, SimpleNamespace(timed=False), None, SILENT, ALONE)
+    assert not (tmp_path / "run").exists()

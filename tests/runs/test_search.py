@@ -10,7 +10,7 @@ import pytest
 
 import labeldp
 from labeldp.commands import ExperimentOptions, TrainOptions, experiment, train
-from labeldp.commands.train import plan_of
+from labeldp.commands.train import check_processes, plan_of
 from labeldp.data.bundled import Bundled
 from labeldp.errors import InputError
 from labeldp.files.run import RunFolder
@@ -451,3 +451,17 @@ def test_what_somebody_else_says_of_a_search_is_read_with_suspicion(place, tmp_p
         file.write_text(json.dumps({**said, **changes}))
         with pytest.raises(InputError, match=r"search\.json"):
             train_within(SearchPlan.of(job, 3e11), out)
+
+
+def test_the_winner_trained_elsewhere_is_not_judged_by_the_rows_that_chose_it(job, place, tmp_path):
+    """What people are told to do with a winner keeps the rows that chose it from reporting."""
+    chose = replace(job, select="search").split().select
+    assert np.isin(chose, job.split().report).all()  # told nothing, they would report
+    with pytest.raises(InputError, match="`no_search`, and `select='best'`"):
+        check_processes(options(place, tmp_path / "run"), World(0, 2))
+    told = options(place, tmp_path / "run", no_search=True, select="best")
+    check_processes(told, World(0, 2))
+    (one,) = plan_of(told, replace(job, select="best")).entrants
+    split = one.own(1, chosen=False).split()
+    assert (split.select == chose).all()
+    assert not np.isin(chose, split.report).any()

@@ -1,5 +1,7 @@
 """Histograms by cluster: weights in whole numbers, what a label moves, the classifier."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from labeldp.entropy import SeededEntropy
 from labeldp.errors import InputError
 from labeldp.private import PrivateLabels
 from labeldp.statistics.clusters import (
+    ClusterModel,
     Clusters,
     exact_histogram,
     fit_clusters,
@@ -117,3 +120,18 @@ def test_what_is_refused():
             Clusters(**({"centres": clusters.centres, "width": 1.0, "parts": 4} | bad))
     with pytest.raises(InputError):
         Clusters.of(x, 0)
+
+
+def test_probabilities_take_no_more_memory_than_their_table():
+    """Of every row the shares of three clusters were once copied at a time."""
+    classes, rows = 200, 60_000
+    clusters = Clusters(np.arange(8, dtype=np.float32).reshape(4, 2), 1.0)
+    shares = np.random.default_rng(0).dirichlet(np.ones(classes), 4)
+    x = np.random.default_rng(1).integers(0, 8, (rows, 2)).astype(np.int16)
+    tracemalloc.start()
+    found = ClusterModel(clusters, shares).probabilities(x)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * found.nbytes
+    where, weights = clusters.spread(x[-5:])
+    np.testing.assert_allclose(found[-5:], np.einsum("nm,nmc->nc", weights / clusters.parts, shares[where]))

@@ -27,7 +27,8 @@ def print_json(data: Any) -> None:
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     """Name and value, a line each. On a terminal a long value goes on below itself, and what is insecure is red."""
-    for name, value in facts:
+    for name, said in facts:
+        value = _printable(said)
         if not sys.stdout.isatty():
             typer.echo(f"{name:<{_NAME_WIDTH}} {value}")
             continue
@@ -36,6 +37,11 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
         text = ("\n" + indent).join(_wrapped(value, console.width - len(indent)))
         style = "bold red" if name == "INSECURE" else None
         console.print(f"{name:<{_NAME_WIDTH}} {text}", style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """What a terminal would obey is not sent to it: a run's names may be somebody else's."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
@@ -59,7 +65,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
         justify: Any = "right" if right else "left"
         table.add_column(column.removeprefix(">"), justify=justify, no_wrap=right, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))  # as it is: a name in brackets is no markup
+        table.add_row(*(Text(_printable(cell)) for cell in row))  # as it is: a name in brackets is no markup
     _console().print(table)
 
 

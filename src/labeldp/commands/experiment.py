@@ -115,7 +115,7 @@ def _check(options: ExperimentOptions) -> None:
         raise InputError("`canaries` and `folds` do not go together: a canary must be trained on.")
     if options.stages != 1 and (options.folds is not None or options.delta is not None or options.select != "last"):
         raise InputError("`stages` does not go with `folds`, `delta` or `select='best'`.")
-    if options.stages != 1 and options.flop is not None:
+    if options.stages != 1 and options.flop is not None and options.mechanism not in FITTABLE:
         raise InputError("`flop` is a budget for one model; `stages` trains several: say `epochs`, and `stage_epochs`.")
     if options.mechanism not in FITTABLE:
         check_training(options)

@@ -21,7 +21,7 @@ _RECIPE = (
     "batch_size", "accumulate", "learning_rate", "weight_decay", "mixup", "average", "randaugment", "cutout", "seed",
 )  # fmt: skip
 _STUDENT = (
-    *_RECIPE, "model", "epochs", "flop", "start", "image_size", "device", "dtype", "threads", "compile_model", "tensorboard",
+    *_RECIPE, "model", "epochs", "flop", "start", "image_size", "device", "dtype", "threads", "compile_model",
 )  # fmt: skip
 _ALWAYS = ("out", "moments", "features", "dataset", "data", "epsilon", "mechanism", "delta", "insecure_seed", "preset")
 _MACHINE = ("device", "dtype", "threads")
@@ -52,7 +52,6 @@ def train_from_moments(options: TrainOptions, progress: Progress) -> dict[str, A
 
 
 def _train_student(options: TrainOptions, moments: Fittable, progress: Progress) -> dict[str, Any] | None:
-    from labeldp.commands.train import listener
     from labeldp.data.features import read_features
     from labeldp.features.encoder import Encoder
     from labeldp.machine import Machine, joined
@@ -75,7 +74,7 @@ def _train_student(options: TrainOptions, moments: Fittable, progress: Progress)
         job = StudentJob(moments, given, Encoder.load(options.start), start, recipe, machine)
         shown.begin(recipe.epochs)
         summary = train_student(
-            job, options.out, path=options.moments, progress=listener(options, shown, world), on_step=shown.step, world=world
+            job, options.out, path=options.moments, progress=shown.epoch, on_step=shown.step, world=world
         )  # fmt: skip
     return summary if world.first else None
 
@@ -94,9 +93,8 @@ def recipe_of_student(options: TrainingOptions, classes: int) -> Recipe:
 
 def experiment_from_moments(options: ExperimentOptions, progress: Progress, paid: Paid) -> dict[str, Any]:
     """Both parties: an encoder without a label, one statistic, and what learns from it."""
-    from labeldp.commands.train import listener
     from labeldp.experiments.from_moments import ImageLearning, MomentsExperiment
-    from labeldp.machine import ALONE, Machine, joined
+    from labeldp.machine import Machine, joined
 
     assert options.dataset is not None
     assert options.mechanism is not None
@@ -121,7 +119,7 @@ def experiment_from_moments(options: ExperimentOptions, progress: Progress, paid
             options.out, options.dataset, options.data, options.mechanism, options.epsilon, options.delta, options.insecure_seed,
             learning, paid,
         )  # fmt: skip
-        return made.run(listener(options, shown, ALONE), shown.step, shown.begin, shown.epoch)
+        return made.run(shown.epoch, shown.step, shown.begin, shown.epoch)
 
 
 def refuse_others(options: TrainingOptions, taken: tuple[str, ...], why: str) -> None:

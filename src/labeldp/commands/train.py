@@ -157,7 +157,8 @@ def check_processes(options: TrainingOptions, world: World) -> None:
     if world.size > 1 and options.flop is not None and not options.no_search:
         raise InputError(
             f"a search has one process, and these are {world.size}: search without torchrun; then train the winner, which the run names, "
-            "with many: say its options and `no_search`."
+            "with many: say its options, the same `seed` and `holdout`, `no_search`, and `select='best'`, so that the rows which chose it "
+            "do not report."
         )
 
 
@@ -280,6 +281,11 @@ def fit(options: TrainingOptions, job: Job, test: Any, shown: Progress, world: W
     from labeldp.runs.crossfit import cross_fit
     from labeldp.runs.run import train as run
 
+    if options.tensorboard and not job.timed:
+        raise InputError(
+            "`tensorboard` notes the time of every epoch, and under central trust that may tell how long work on private labels took: leave "
+            "it out. metrics.jsonl in the run has the same numbers, without times."
+        )
     told = {"public_test": test, "progress": listener(options, shown, world), "on_step": shown.step, "world": world}
     plan = plan_of(options, job)
     if plan is not None and not options.no_search:

@@ -95,13 +95,16 @@ CROSS_FITTED = "about 95%"
 
 def summary_text(summary: Mapping[str, Any]) -> str:
     """The same of a run's summary. (Earlier versions have the unbiased estimate under the name of the possible one.)"""
-    unbiased = summary.get("accuracy_unbiased", summary["accuracy_estimated"])
+    unbiased = summary.get("accuracy_unbiased")
+    unbiased = summary["accuracy_estimated"] if unbiased is None else unbiased
     return accuracy_text(unbiased, summary["interval_95"], CROSS_FITTED if "folds" in summary else "95%")
 
 
 def test_text(summary: Mapping[str, Any]) -> str:
     """And of its accuracy on public test labels."""
     accuracy, rows = summary["accuracy_test"], summary["rows_tested"]
+    if not rows:  # nobody noted how many
+        return f"{accuracy:.2%}, on public test labels"
     return f"{accuracy_text(accuracy, counted_interval(round(accuracy * rows), rows))}, on {rows:,} public test labels"
 
 

@@ -105,7 +105,7 @@ def release_bundled(
     file, ledger = RunFolder(run).released, RunFolder(run).ledger
     if world.first:
         if make_job is not None and not file.exists():
-            rehearse(chosen, bundle.features, bundle.label_names, make_job)
+            rehearse(chosen, bundle.features, bundle.label_names, make_job, world.size)
         source = owners_source(bundle, run, canaries)
         try:
             paid(make_release(Order(source, chosen, dataset), ledger=Ledger(ledger), entropy=noise(seed), out=file))
@@ -121,6 +121,7 @@ def rehearse(
     features: npt.NDArray[Any],
     label_names: tuple[str, ...] | None,
     make_job: Callable[[Release, Any], Job],
+    processes: int = 1,
 ) -> None:
     """Whatever can be known to fail without a label fails before one is paid for: a job of these rows, with labels that are made up; its
     model is built, and one of the user's own is trained, for an epoch of a few rows."""
@@ -134,14 +135,14 @@ def rehearse(
         return make_job(Release(header, mechanism, None, drawn, "rehearsal"), features[:count])
 
     whole = job(len(features))
-    whole.split()
+    split = whole.split()
     if not whole.by_steps:
         return
     from labeldp.runs.networks import fitted, trainer_of
     from labeldp.training.recipe import Recipe
 
     with explained_model(whole.model):
-        trainer_of(whole)
+        trainer_of(whole).step_rows(split.train, whole.known, processes)
     if ":" in whole.model:
         few = job(min(_REHEARSED, len(features)))
         assert isinstance(few.recipe, Recipe)

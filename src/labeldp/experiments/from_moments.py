@@ -158,8 +158,9 @@ class MomentsExperiment:
     def _rehearse(self, bundle: Bundled, start: Pretrained, recipe: Recipe) -> None:
         """Whatever can be known to fail without a label fails before one is paid for."""
         if not RunFolder(self.folder).statistic.exists():
-            shape, classes = bundle.features.shape[1:], bundle.labels.num_classes
-            fresh_trainer(start.model, shape, classes, recipe, self.learning.machine)
+            images, classes = bundle.features, bundle.labels.num_classes
+            trainer = fresh_trainer(start.model, images.shape[1:], classes, recipe, self.learning.machine)
+            trainer.step_rows(np.arange(len(images)), lambda rows: np.zeros((len(rows), classes), np.float32))
 
     def _encoded(self, images: npt.NDArray[np.uint8], encoder: Encoder, start: Pretrained) -> npt.NDArray[np.float32]:
         """Kept, bit by bit: with other last bits, as other threads make them, it would be another request to the ledger."""

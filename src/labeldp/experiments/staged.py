@@ -186,6 +186,7 @@ class Staged:
                     bundle.features[parts[0]],
                     bundle.label_names,
                     lambda drawn, x: self.make_job(drawn, x, share, False),
+                    self.world.size,
                 )
         source = owners_source(bundle, self.folder, self.canaries, by_id=True) if self.world.first else None
         releases: list[Release] = []

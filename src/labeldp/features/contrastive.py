@@ -28,6 +28,7 @@ from labeldp.models.fast import WIDTHS, FastNet
 
 _TEMPERATURE = 0.2
 _KIND = "labeldp-contrastive-1"
+_MOST_FLOP = 10**30  # beyond, no summary could say it
 _SMALLEST = 16  # pixels: a crop of three quarters must survive three poolings
 
 
@@ -95,7 +96,10 @@ class ContrastiveFeaturizer:
                 {name: value for name, value in state.items() if not name.startswith("head")}, strict=False
             )
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            return cls(model, network, mean, scale, shape, tuple(losses.tolist()), int(about["flop"]))
+            flop = int(about["flop"])
+            if not 0 <= flop < _MOST_FLOP:
+                raise ValueError
+            return cls(model, network, mean, scale, shape, tuple(losses.tolist()), flop)
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RuntimeError):
             raise FileFormatError(f"{path} is not a file of contrastive features.") from None
 

@@ -24,6 +24,7 @@ from labeldp.features.frozen import Featurizer, learn_features
 from labeldp.features.neighbours import Neighbours, learn_neighbours
 from labeldp.files.atomic import place_file
 from labeldp.files.run import FeaturesFolder
+from labeldp.statistics.fit import stored_arrays
 
 Floats = npt.NDArray[np.float32]
 COLUMN = "feature"  # and its number: what a column of an encoder's file is called
@@ -112,9 +113,9 @@ class Encoder:
         if patches is None or contrast is None:
             return cls(patches, contrast)
         try:
-            with np.load(place.neighbours, allow_pickle=False) as file:
-                beside = Neighbours(**{name: torch.from_numpy(file[name]) for name in file.files})
-        except (OSError, ValueError, TypeError):
+            arrays = stored_arrays(place.neighbours.read_bytes())
+            beside = Neighbours(**{name: torch.from_numpy(value) for name, value in arrays.items()})
+        except Exception:  # whatever NumPy says of a damaged archive
             raise InputError(f"{place.neighbours} is missing or damaged; learn the encoder again.") from None
         return cls(patches, contrast, beside)
 

@@ -83,7 +83,9 @@ def ticks(low: float, high: float, about: int = 5) -> Sequence[float]:
     if not high > low:
         return [low]
     rough = (high - low) / about
-    power = 10.0 ** math.floor(math.log10(rough))
+    power = 10.0 ** math.floor(math.log10(rough)) if rough else 0.0
+    if not power:  # nearer to each other than numbers can be told apart
+        return [low]
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)

@@ -179,8 +179,12 @@ class ClusterModel:
 
     def probabilities(self, features: npt.NDArray[Any]) -> Floats:
         """(n, C)."""
-        where, weights = self.clusters.spread(features)
-        return np.asarray(np.einsum("nm,nmc->nc", weights / self.clusters.parts, self.shares[where]))
+        found = np.zeros((len(features), self.shares.shape[1]))
+        step = max(1, _CHUNK // self.shares.shape[1])
+        for start in range(0, len(features), step):
+            where, weights = self.clusters.spread(features[start : start + step])
+            found[start : start + step] = np.einsum("nm,nmc->nc", weights / self.clusters.parts, self.shares[where])
+        return found
 
 
 def fit_clusters(

@@ -113,12 +113,7 @@ class Trainer:
         `on_step` is told after each step how many of how many are done. Among several processes, each takes its share of every
         batch, so that the batch, and what is learned, is that of one process (but for batch statistics, which are each one's own).
         """
-        batch = min(self._adapted(rows, evidence).batch_size, len(rows))
-        if batch // (self.world.size * self.recipe.accumulate) < 2:
-            raise InputError(
-                f"a step of {batch:,} rows leaves less than two for each of {self.world.size} processes × {self.recipe.accumulate} parts; "
-                "raise `batch_size`, or lower `accumulate`."
-            )
+        batch = self.step_rows(rows, evidence, self.world.size)
         steps = len(rows) // batch
         per_row = self.training_flop(features[torch.from_numpy(rows[:2])])
         consistency_flop = self._consistency_flop(per_row, len(rows))
@@ -139,6 +134,16 @@ class Trainer:
             self.flop += per_row * len(rows) + (consistency_flop if self._consistent() else 0)
             mean_loss = float(self._end_epoch(torch.stack(losses).mean()))
             yield {"epoch": self.epoch, "loss": mean_loss, "seconds": time.perf_counter() - start}
+
+    def step_rows(self, rows: npt.NDArray[np.int64], evidence: Evidence, processes: int = 1) -> int:
+        """How many of these rows a step has; refused, if they are too few for so many processes, each with its parts."""
+        batch = min(self._adapted(rows, evidence).batch_size, len(rows))
+        if batch // (processes * self.recipe.accumulate) < 2:
+            raise InputError(
+                f"a step of {batch:,} rows leaves less than two for each of {processes} processes × {self.recipe.accumulate} parts; "
+                "raise `batch_size`, or lower `accumulate`."
+            )
+        return batch
 
     def _adapted(self, rows: npt.NDArray[np.int64], evidence: Evidence) -> Recipe:
         """The recipe for these rows, after whose learning rate and weight decay steps go from here on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from labeldp.cli.output import guarantee_text, print_facts, print_table
 from labeldp.cli.show.scores import handed_over_facts, inspect_statistic
 from labeldp.files.schema import decode
-from labeldp.files.summary import StatedSearch
+from labeldp.files.summary import StatedSearch, TrainingSummary
 from labeldp.wording import upward
 
 # What people call them; the others are for choosing.
@@ -118,10 +119,19 @@ _NOBODY_JUDGES = (
 )
 
 
+# A run that was finished before may be of an earlier version, or somebody else's, and say less.
+_UNSAID = {
+    one.name: one.default
+    for one in fields(TrainingSummary)
+    if one.default is not MISSING and one.name not in ("folds", "audit")
+}
+
+
 def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
     """What the run proves, and how good its model is."""
     from labeldp.evaluation.accuracy import summary_text, test_text
 
+    summary = {**_UNSAID, **summary}
     certificate = summary["certificate"]
     facts = [
         ("run", str(options.out)),
@@ -135,7 +145,7 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
         )
     else:
         how = "held-out"
-        if "folds" in summary:
+        if summary.get("folds") and summary["estimate_of_models_trained_on"] is not None:
             how = f"cross-fitted (by models trained on {summary['estimate_of_models_trained_on']:.0%} of the rows)"
         facts.append(("accuracy", f"{summary_text(summary)}, from {summary['rows_judged']:,} {how} released labels"))
     facts += metric_facts(summary.get("metrics", {}))
@@ -170,7 +180,7 @@ def train(options: TrainingOptions, summary: dict[str, Any]) -> None:
     search = decode(StatedSearch, summary["search"]) if summary.get("search") else None
     if search is not None:
         facts += _search_facts(search)
-    if "audit" in summary:
+    if summary.get("audit"):
         from labeldp.audit.result import one_line
 
         facts += [(f"audit: {who}", one_line(found)) for who, found in summary["audit"].items()]
@@ -195,7 +205,8 @@ def _search_facts(found: StatedSearch) -> list[tuple[str, str]]:
         facts.append(
             (
                 "but",
-                f"a trial was clearly better ({found.better}): so long a training learns the noise; say --epochs, or a recipe",
+                f"a trial was clearly better ({found.better}): so long a training learns the noise; say --epochs, or a recipe, "
+                "with --select best: the rows that chose then do not report",
             )
         )
     if found.shortened:
