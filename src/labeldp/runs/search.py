@@ -104,8 +104,8 @@ class Entrant:
         return self.training(epochs, select="search", patience=None, trial=True)
 
     def own(self, epochs: int, *, chosen: bool) -> Job:
-        """The training that is kept. If it was `chosen`, then by rows that report nothing."""
-        return self.training(epochs, select="search" if chosen and self.job.select == "last" else self.job.select)
+        """The training that is kept. If it was `chosen`, then by rows that report nothing; they choose its epoch, too."""
+        return self.training(epochs, select="best" if chosen and self.job.select == "last" else self.job.select)
 
 
 def _flop_an_epoch(job: Job) -> int:
