@@ -76,7 +76,7 @@ def _encoder(options: FeaturesOptions, read: Features, progress: Progress) -> En
     with progress.doing("learning an encoder") as shown:
         shown.begin(learning.epochs)
         return learned_encoder(
-            read.values, options.encoder, learning, device=options.device,
+            read.values, options.encoder, learning, device=options.device, named="encoder",
             on_epoch=lambda epoch, loss: shown.epoch({"epoch": epoch, "loss": loss}),
         )  # fmt: skip
 

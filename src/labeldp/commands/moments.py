@@ -53,6 +53,11 @@ def moments(options: MomentsOptions, progress: Progress = SILENT) -> StatisticMa
     if not options.pure and delta == 0:
         raise InputError(f"sums have Gaussian noise, and a δ above 0: {_INSTEAD}.")
     check_delta(delta)
+    if options.features.is_dir():
+        raise InputError(
+            f"{options.features} is a folder: a statistic is of rows of numbers. `labeldp features {options.features} --learn contrastive "
+            "--encoder encoder/ --out x.parquet` makes them of its images, with a column 'image' of their paths for `id_column`."
+        )
     classes = declared_classes(options.classes)
     features = read_features(options.features, options.id_column, missing=True)
     features.refuse_categories()

@@ -24,7 +24,7 @@ from labeldp.commands.shared import (
 )
 from labeldp.commands.values import DENOISERS, DTYPES
 from labeldp.errors import InputError
-from labeldp.files.run import RunFolder
+from labeldp.files.run import RunFolder, read_json
 
 if TYPE_CHECKING:
     from labeldp.data.features import Features
@@ -116,9 +116,9 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
 
         found_before = was_finished(options.out)
         summary = train_from_moments(options, progress)
-        return None if summary is None else {**summary, **found_before}
+        return None if summary is None else {**summary, **found_before, **few_steps(options.out, progress)}
     if not options.release:
-        raise InputError("`release` is missing: what was released of the labels.")
+        raise InputError("`release` is missing: what was released of the labels; or `moments`, one statistic of them.")
     check_training(options)
     _check_test(options)
     found_before = was_finished(options.out)
@@ -129,7 +129,30 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
         release, given, test = _read(options)
         job = job_of(options, release, given.values, given)
         summary = fit(options, job, test, shown, world)
-    return {**summary, **found_before} if world.first else None
+    return {**summary, **found_before, **few_steps(options.out, progress)} if world.first else None
+
+
+_FEW_STEPS = 40  # after which the averages that batch normalisation predicts with are still those that it began with
+
+
+def few_steps(out: Path, progress: Progress) -> dict[str, list[str]]:
+    """A warning of a network of images that took so few steps that it may predict worse than chance, whatever its loss."""
+    import pyarrow.parquet as pq
+
+    run = RunFolder(out)
+    config = read_json(run.config)
+    recipe = config.get("recipe") or {}
+    if len(config["feature_shape"]) != 3 or config["model"] in ("linear", "mlp") or "batch_size" not in recipe:
+        return {}
+    batch, epochs, rows = recipe["batch_size"], recipe["epochs"], pq.read_metadata(run.trained).num_rows
+    steps = max(1, rows // batch) * epochs
+    if steps >= _FEW_STEPS:
+        return {}
+    text = (
+        f"{rows:,} images in batches of {batch:,} were {steps} steps in all, after which the network's predictions may be worse than "
+        f"chance, whatever its loss: give `batch_size`, {max(8, min(64, rows // 16))} say, or more `epochs`."
+    )
+    return {"warnings": [progress.said(text)]}
 
 
 def was_finished(out: Path) -> dict[str, str]:
@@ -149,7 +172,15 @@ def check_training(options: TrainingOptions) -> None:
         raise InputError("`flop` is a budget for one model; `folds` trains several. Leave out one of them.")
     if options.no_search and options.flop is None:
         raise InputError("`no_search` goes with `flop`, a budget within which a recipe is searched for otherwise.")
-    recipe_of(options, options.model or "fast", epochs=options.epochs)
+    recipe = recipe_of(options, options.model or "fast", epochs=options.epochs)
+    searched = (
+        options.flop is not None and not options.no_search
+    )  # some of the recipes that are tried have strong views
+    strong = any(getattr(recipe, name, 0) for name in ("consistency", "randaugment", "cutout"))
+    if options.strong_from and not strong and not searched:
+        raise InputError(
+            "`strong_from` says when strong views begin, and there are none: give `randaugment`, `cutout` or `consistency`."
+        )
 
 
 def check_processes(options: TrainingOptions, world: World) -> None:
@@ -254,6 +285,11 @@ def job_of(
 
     if values.ndim != 4 and (options.randaugment or options.cutout):
         raise InputError("`randaugment` and `cutout` are for images; these features are none.")
+    if values.ndim == 4 and options.cutout is not None and options.cutout >= min(values.shape[2:]):
+        raise InputError(
+            f"`cutout={options.cutout}` would blank whole images of {values.shape[3]} × {values.shape[2]} pixels; a quarter to a half of "
+            "their side is usual."
+        )
     start = None if options.start is None else Pretrained.of(options.start)
     model = options.model or (usual_model(values) if start is None else start.model)
     size = values.shape[-1] if values.ndim == 4 else 32

@@ -253,7 +253,7 @@ def _from_table(table: TableFile, id_column: str | None, encoding: Encoding | No
     for batch in table.batches(wanted, ids=id_column):
         if batch.num_rows == 0:
             continue
-        values = _numbers(path, batch, names, text=isinstance(table, CSVTable))
+        values = _numbers(path, batch, names, text=isinstance(table, CSVTable), named=id_column is not None)
         if width not in (None, values.shape[1:]):
             raise InputError(f"the lists in column {names[0]!r} of {path} must all be there and of one length.")
         if categorical and values.shape[1:] != (len(names),):
@@ -289,7 +289,7 @@ def _ids(path: Path, column: Any, first_row: int) -> npt.NDArray[Any]:
     return np.asarray(names.to_numpy(zero_copy_only=False))
 
 
-def _numbers(path: Path, batch: Any, names: list[str], *, text: bool) -> npt.NDArray[np.float32]:
+def _numbers(path: Path, batch: Any, names: list[str], *, text: bool, named: bool) -> npt.NDArray[np.float32]:
     if len(names) == 1 and pa.types.is_nested(batch.column(names[0]).type):
         return _lists(path, names[0], batch.column(names[0]))
     columns = []
@@ -300,7 +300,8 @@ def _numbers(path: Path, batch: Any, names: list[str], *, text: bool) -> npt.NDA
         except pa.ArrowException:
             kind = "text" if text else str(column.type)
             raise InputError(
-                f"column {name!r} of {path} holds {kind}, not numbers: `labeldp features` encodes it. Is it an id? `id_column={name!r}`."
+                f"column {name!r} of {path} holds {kind}, not numbers: `labeldp features` encodes it, or leaves it out if it is the label."
+                + ("" if named else f" If it names the rows: `id_column={name!r}`.")
             ) from None
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
         return np.stack(columns, axis=1).astype(np.float32)
@@ -328,6 +329,15 @@ def features_digest(features: npt.NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
+def _unfound(features: Features) -> str:
+    if features.folder is None:
+        return "Does the release belong to this data, and is `id_column` the right column?"
+    return (
+        f"An image's id is its path below {features.folder}, {str(features.ids[0])!r} for one: is this the folder from which the owner's "
+        "ids are counted?"
+    )
+
+
 def join(release: Release, features: Features) -> npt.NDArray[Any]:
     """One row of features for each position of the release: by id where both have ids, else by row number."""
     features.refuse_label(release.label, release.class_names)
@@ -353,7 +363,7 @@ def join(release: Release, features: Features) -> npt.NDArray[Any]:
     if (rows < 0).any():
         raise InputError(
             f"{(rows < 0).sum():,} of the {len(rows):,} released rows have no features, the first at position "
-            f"{int(np.argmax(rows < 0))} of the release. Does the release belong to this data, and is `id_column` the right column?"
+            f"{int(np.argmax(rows < 0))} of the release. {_unfound(features)}"
         )
     return np.asarray(features.values[rows])
 

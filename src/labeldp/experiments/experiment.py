@@ -20,7 +20,7 @@ from labeldp.files.predictions import read_predictions, write_predictions
 from labeldp.files.run import RunFolder
 from labeldp.machine import ALONE, World, explained_model
 from labeldp.mechanisms import Mechanism, NoPrivacy, RowMechanism
-from labeldp.mechanisms.plan import calibrate, recommend
+from labeldp.mechanisms.plan import NAMES, calibrate, recommend
 from labeldp.private import PrivateLabels
 from labeldp.release import Release
 from labeldp.release.classes import Classes
@@ -160,6 +160,8 @@ def chosen_mechanism(name: str | None, epsilon: float | None, classes: int, delt
         )
     if name is None:
         return recommend(epsilon, classes, delta=delta)
+    if name not in NAMES:
+        raise InputError(f"unknown mechanism {name!r}; choose one of {', '.join(NAMES)}, none, moments or histogram.")
     return calibrate(name, epsilon=epsilon, num_classes=classes, delta=delta)
 
 

@@ -126,13 +126,15 @@ def column_names(width: int) -> tuple[str, ...]:
 
 
 def learned_encoder(
-    images: npt.NDArray[Any], folder: Path, learning: EncoderRecipe, *, device: str = "cpu", on_epoch: _Told = lambda epoch, loss: None
+    images: npt.NDArray[Any], folder: Path, learning: EncoderRecipe, *, device: str = "cpu", on_epoch: _Told = lambda epoch, loss: None,
+    named: str = "out",
 ) -> Encoder:  # fmt: skip
-    """The encoder of these images in `folder`: learned, gone on with, or found there. Other images or another way are refused."""
+    """The encoder of these images in `folder`: learned, gone on with, or found there. Other images or another way are refused.
+    `named` is the argument that chose the folder."""
     _check_bytes(images)
     run = FeaturesFolder(folder)
     with run.locked():
-        run.match({"images": features_digest(images), **asdict(learning)})
+        run.match({"images": features_digest(images), **asdict(learning)}, named=named)
         done = run.contrast if learning.way != "patches" else run.patches
         if not done.exists():
             Encoder.learn(images, learning, device=device, checkpoint=run.contrastive, on_epoch=on_epoch).save(folder)

@@ -358,8 +358,10 @@ class RunFolder:
         finally:
             lock.release()
 
-    def match(self, config: Mapping[str, Any], *, private: bool = False, file: Path | None = None) -> None:
-        """Begin, or go on with the same; anything else is refused."""
+    def match(
+        self, config: Mapping[str, Any], *, private: bool = False, file: Path | None = None, named: str = "out"
+    ) -> None:
+        """Begin, or go on with the same; anything else is refused. `named` is the argument that chose this directory."""
         self.make()
         path = file or self.config
         if not path.exists():
@@ -370,7 +372,7 @@ class RunFolder:
         different = [name for name in {**now, **before} if before.get(name) != now.get(name)]
         if different:
             raise InputError(
-                f"{self.path} holds another run (with another {', '.join(different)}); choose another `out`."
+                f"{self.path} holds another run (with another {', '.join(different)}); choose another `{named}`."
             )
 
     @contextmanager

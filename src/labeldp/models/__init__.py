@@ -38,7 +38,9 @@ def build(name: str, shape: tuple[int, ...], num_classes: int) -> nn.Module:
 def _imported(name: str) -> Callable[[tuple[int, ...], int], nn.Module]:
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise InputError(f"unknown model {name!r}; choose {', '.join(NAMES)}, or name a class as package.module:Class.")
+        raise InputError(
+            f"unknown model {name!r}; choose {', '.join(NAMES)}; for tables also lightgbm; or name a class as package.module:Class."
+        )
     try:
         found = importlib.import_module(module)
     except (ImportError, ValueError) as error:

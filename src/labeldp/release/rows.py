@@ -138,7 +138,7 @@ class Named(Selection):
         """All of them must be there."""
         if found != len(self.ids):
             raise InputError(
-                f"{len(self.ids) - found:,} of the {len(self.ids):,} rows that are named are not in the file."
+                f"{len(self.ids) - found:,} of the {len(self.ids):,} rows that are named are not in the file with the labels."
             )
 
 

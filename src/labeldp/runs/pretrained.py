@@ -30,8 +30,10 @@ class Pretrained:
 
         path = FeaturesFolder(folder).contrast
         if not path.is_file():
+            where = "encoder/" if folder.exists() else folder  # what is there already is something else, and stays
             raise InputError(
-                f"{folder} is no encoder to start from: `labeldp features images/ --learn contrastive --encoder {folder}` learns one."
+                f"{folder} {'is no' if folder.exists() else 'does not exist, and is no'} encoder to start from: `labeldp features images/ "
+                f"--learn contrastive --encoder {where} --out x.parquet` learns one."
             )
         return cls(ContrastiveFeaturizer.load(path), hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest())
 

@@ -48,7 +48,10 @@ def check_table(x: Any, columns: int | None = None) -> npt.NDArray[Any]:
     if table.ndim != 2 or table.dtype.kind not in "fiub" or 0 in table.shape:
         raise InputError("features for moments are a table of numbers with at least one row and one column.")
     if columns is not None and table.shape[1] != columns:
-        raise InputError(f"this preprocessing was made for {columns:,} columns; got {table.shape[1]:,}.")
+        raise InputError(
+            f"the statistic is of {columns:,} columns of features; these have {table.shape[1]:,}. Of images, it is of what an encoder "
+            "makes of them: `start` names that encoder."
+        )
     return table
 
 

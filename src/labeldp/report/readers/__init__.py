@@ -24,7 +24,10 @@ def read_run(folder: Path, *, owner: bool = False) -> Run:
     if not folder.is_dir():
         ours = our_file(folder)
         what = f"is {ours.words}" if ours is not None else "is a file" if folder.exists() else "does not exist"
-        raise InputError(f"{folder} {what}; name the directory of a run (--out of train, pate run, audit).")
+        raise InputError(
+            f"{folder} {what}; name the directory of a run (--out of train, experiment, select, pate run, audit), or a file of "
+            "`labeldp score`."
+        )
     run = RunFolder(folder)
     if run.audit.is_file():
         return read_kept_audit(run, owner)
