@@ -152,7 +152,7 @@ class Chart:
     below: Line | None = None
     up: str = "test accuracy (%)"
     log: bool = False  # the axis across
-    quoted: tuple[Line, ...] = ()  # others' numbers, in grey, each with its name beside it
+    quoted: tuple[Line, ...] = ()  # others' numbers, in grey
 
     def draw(self, file: Path) -> bool:
         """Means over seeds, with bars of two standard errors of the test set, or of the seeds. False if there is nothing to draw."""
@@ -164,7 +164,8 @@ class Chart:
         from labeldp.audit.violins import save_figure
 
         with style.context(["default", {"font.size": 9, "svg.hashsalt": "labeldp"}]):
-            figure = Figure(figsize=(6.4, 4 if self.below is None else 5.2), layout="constrained")
+            width = 8.8 if self.quoted else 6.4
+            figure = Figure(figsize=(width, 4 if self.below is None else 5.2), layout="constrained")
             if self.below is None:
                 lowest = top = figure.subplots()
             else:
@@ -175,7 +176,9 @@ class Chart:
             self.draw_in(top)
             of = "over seeds" if self.test_rows is None else "of the test set"
             top.set_title(f"bars: ±2 standard errors {of}", fontsize=8, loc="right")
-            if len(self.lines) > 1:
+            if self.quoted:
+                figure.legend(*top.get_legend_handles_labels(), loc="outside right upper", fontsize=7)
+            elif len(self.lines) > 1:
                 top.legend(fontsize=7)
             lowest.set_xlabel(self.across)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -184,10 +187,10 @@ class Chart:
 
     def draw_in(self, axes: Axes) -> None:
         """All lines; the axis across has no name yet."""
-        for line in self.quoted:
-            _quote(axes, line, self.test_rows)
         for number, line in enumerate(self.lines):
             _draw(axes, line, number, self.test_rows)
+        for number, line in enumerate(self.quoted, start=1):
+            _quote(axes, line, number, self.test_rows)
         axes.set_ylabel(self.up)
         axes.grid(alpha=0.3)
         if self.log:
@@ -255,15 +258,16 @@ def _draw(axes: Axes, line: Line, number: int, test_rows: int | None) -> None:
         )  # fmt: skip
 
 
-def _quote(axes: Axes, line: Line, test_rows: int | None) -> None:
-    """Behind ours; named at its last point, so that the legend has ours alone."""
+def _quote(axes: Axes, line: Line, number: int, test_rows: int | None) -> None:
+    """Behind ours; all are grey, so that a number at the first point says which it is."""
     times = 1 if test_rows is None else 100
     placed = sorted((x, times * statistics.fmean(values)) for x, values in line.points if x is not None)
     axes.plot(
-        *zip(*placed, strict=True), color="0.65", marker=".", markersize=4, linewidth=0.8, linestyle="--", zorder=1
-    )
+        *zip(*placed, strict=True), color="0.65", marker=".", markersize=4, linewidth=0.8, linestyle="--", zorder=1,
+        label=f"{number}  {line.name}",
+    )  # fmt: skip
     axes.annotate(
-        line.name, placed[-1], xytext=(3, 0), textcoords="offset points", fontsize=5, color="0.45", va="center"
+        str(number), placed[0], xytext=(-3, 0), textcoords="offset points", fontsize=6, ha="right", va="center"
     )
 
 
