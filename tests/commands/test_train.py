@@ -52,7 +52,7 @@ def test_what_cannot_be_is_refused(usual, tmp_path, changes, words):
 
 def test_few_steps_are_warned_of(usual, tmp_path):
     few = train(replace(usual, out=tmp_path / "few"))
-    assert "1 steps in all" in few["warnings"][0]
+    assert "3 steps in all" in few["warnings"][0]
     assert "--batch-size" in few["warnings"][0] or "`batch_size`" in few["warnings"][0]
     enough = train(replace(usual, out=tmp_path / "enough", batch_size=16, epochs=7))
     assert "warnings" not in enough

@@ -92,3 +92,13 @@ def test_plateaus_are_lp_2sts(epochs, steps):
             if step >= rising and step - rising >= drop:
                 naive *= 0.1
         assert recipe.rate(step, steps) == pytest.approx(naive)
+
+
+def test_few_images_take_smaller_steps():
+    """20 steps an epoch, if batches of 32 allow; a CIFAR has enough."""
+    usual = default_recipe("fast")
+    assert default_recipe("fast", rows=45_000) == usual
+    few, some = default_recipe("fast", rows=400), default_recipe("fast-medium", rows=4000)
+    assert (few.batch_size, few.learning_rate) == (32, 0.1)
+    assert (some.batch_size, some.learning_rate) == (200, 0.25)
+    assert default_recipe("mlp", rows=400) == default_recipe("mlp")

@@ -62,12 +62,13 @@ def _train_student(options: TrainOptions, moments: Fittable, progress: Progress)
     assert options.start is not None
     use_threads(options.threads)
     start, classes = Pretrained.of(options.start), moments.statistic.num_classes
-    recipe = recipe_of_student(options, classes)
+    recipe_of_student(options, classes)  # what cannot be is refused before images are read
     with joined() as world, progress.doing("preparing", shown=world.first) as shown:
         given = read_features(options.features, options.id_column, options.image_size)
         check_images(given.values)
         given.refuse_label(moments.header.get("label"), moments.class_names)
         start.check_network(options.model or start.model, given.values.shape[1:])
+        recipe = recipe_of_student(options, classes, len(given.values))
         if options.flop is not None:
             recipe = changed(recipe, epochs=epochs_for(options.flop, start.model, given.values, classes))
         machine = Machine(options.device, options.dtype, options.compile_model, options.threads)
@@ -79,8 +80,9 @@ def _train_student(options: TrainOptions, moments: Fittable, progress: Progress)
     return summary if world.first else None
 
 
-def recipe_of_student(options: TrainingOptions, classes: int) -> Recipe:
-    """The usual, with what was given instead."""
+def recipe_of_student(options: TrainingOptions, classes: int, rows: int | None = None) -> Recipe:
+    """The usual of so many rows, with what was given instead."""
+    from labeldp.commands.train import few_rows
     from labeldp.training.recipe import student_recipe
 
     if options.flop is not None and options.epochs is not None:
@@ -88,7 +90,7 @@ def recipe_of_student(options: TrainingOptions, classes: int) -> Recipe:
     if options.flop is not None and not 0 < options.flop < float("inf"):
         raise InputError(f"`flop` is a positive number, 1e14 for instance; got {options.flop:g}.")
     given = {name: getattr(options, name) for name in _RECIPE}
-    return student_recipe(classes, epochs=options.epochs, **given)
+    return student_recipe(classes, few_rows(options, rows), epochs=options.epochs, **given)
 
 
 def experiment_from_moments(options: ExperimentOptions, progress: Progress, paid: Paid) -> dict[str, Any]:
@@ -106,10 +108,10 @@ def experiment_from_moments(options: ExperimentOptions, progress: Progress, paid
     else:
         refuse_others(options, _STUDENT, f"{one}, and no row to plant, stage, hold out or choose by")
     learning = ImageLearning(
-        lambda classes: recipe_of_student(options, classes), options.start, options.model, options.flop, options.epochs, options.seed,
+        lambda classes, rows: recipe_of_student(options, classes, rows), options.start, options.model, options.flop, options.epochs, options.seed,
         Machine(options.device, options.dtype, options.compile_model, options.threads),
     )  # fmt: skip
-    learning.recipe(10)  # what cannot be is refused before anything is learned or released
+    learning.recipe(10, 1000)  # what cannot be is refused before anything is learned or released
     with joined() as world, progress.doing("preparing") as shown:
         if world.size > 1:
             raise InputError(

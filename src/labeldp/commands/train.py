@@ -248,9 +248,14 @@ def table_recipe(options: TrainingOptions, model: str, epochs: int | None) -> Li
 
 
 def recipe_of(
-    options: TrainingOptions, model: str, classes: int = 10, size: int = 32, epochs: int | None = None
+    options: TrainingOptions,
+    model: str,
+    classes: int = 10,
+    size: int = 32,
+    epochs: int | None = None,
+    rows: int | None = None,
 ) -> AnyRecipe:
-    """The model's own, the paper's or FixMatch's, with what was given instead."""
+    """The model's own, of so many rows, the paper's or FixMatch's, with what was given instead."""
     if not by_steps(options, model):
         return table_recipe(options, model, epochs)
     from labeldp.training.recipe import changed, default_recipe, fixmatch_recipe, lp2st_recipe, paper_recipe
@@ -260,12 +265,17 @@ def recipe_of(
     elif getattr(options, "lp2st_recipe", False):
         usual = lp2st_recipe()
     else:
-        usual = paper_recipe() if options.paper else default_recipe(model, classes)
+        usual = paper_recipe() if options.paper else default_recipe(model, classes, few_rows(options, rows))
     names = (
         "batch_size", "accumulate", "learning_rate", "weight_decay", "mixup", "consistency", "strong_from", "average", "prior", "denoise", "randaugment", "cutout",
         "strong", "seed",
     )  # fmt: skip
     return changed(usual, epochs=epochs, **{name: getattr(options, name) for name in names})
+
+
+def few_rows(options: TrainingOptions, rows: int | None) -> int | None:
+    """How many rows the usual batch is for: a batch that is given is meant, and its rate is the usual one."""
+    return rows if options.batch_size is None and options.accumulate is None else None
 
 
 def job_of(
@@ -293,7 +303,7 @@ def job_of(
     start = None if options.start is None else Pretrained.of(options.start)
     model = options.model or (usual_model(values) if start is None else start.model)
     size = values.shape[-1] if values.ndim == 4 else 32
-    recipe = recipe_of(options, model, release.mechanism.num_classes, size, options.epochs)
+    recipe = recipe_of(options, model, release.mechanism.num_classes, size, options.epochs, len(values))
     # A release that cannot judge keeps no row from training, unless it is told to.
     judged = options.holdout is not None or judging_rows(release.mechanism, release.observations).any()
     held_out = options.share if share is None else share

@@ -53,11 +53,11 @@ class ImageLearning:
     model    the network of both
     flop     of both together, a given encoder's too: four fifths for the encoder, the rest for the student
     epochs   of the student, instead
-    recipe   of the student, from the number of classes
+    recipe   of the student, from the numbers of classes and of rows
     seed     of the encoder
     """
 
-    recipe: Callable[[int], Recipe]
+    recipe: Callable[[int, int], Recipe]
     start: Path | None = None
     model: str | None = None
     flop: float | None = None
@@ -153,7 +153,7 @@ class MomentsExperiment:
         if epochs is None and learning.flop is not None:
             rest = learning.flop - start.encoder.flop
             epochs = epochs_for(rest, start.model, bundle.features, classes)
-        return changed(learning.recipe(classes), epochs=epochs)
+        return changed(learning.recipe(classes, len(bundle.features)), epochs=epochs)
 
     def _rehearse(self, bundle: Bundled, start: Pretrained, recipe: Recipe) -> None:
         """Whatever can be known to fail without a label fails before one is paid for."""
