@@ -26,6 +26,7 @@ from labeldp.commands.train import (
     TrainingOptions,
     check_processes,
     check_training,
+    few_steps,
     fit,
     job_of,
     listener,
@@ -100,7 +101,7 @@ def experiment(options: ExperimentOptions, progress: Progress = SILENT) -> dict[
         if not world.first:
             return None
         summary = summary if options.canaries is None else _audit(options, job, progress)
-    return {**summary, **found_before}
+    return {**summary, **found_before, **few_steps(options.out, summary, progress)}
 
 
 def _check(options: ExperimentOptions) -> None:

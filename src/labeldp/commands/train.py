@@ -24,7 +24,7 @@ from labeldp.commands.shared import (
 )
 from labeldp.commands.values import DENOISERS, DTYPES
 from labeldp.errors import InputError
-from labeldp.files.run import RunFolder, read_json
+from labeldp.files.run import RunFolder
 
 if TYPE_CHECKING:
     from labeldp.data.features import Features
@@ -116,7 +116,7 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
 
         found_before = was_finished(options.out)
         summary = train_from_moments(options, progress)
-        return None if summary is None else {**summary, **found_before, **few_steps(options.out, progress)}
+        return None if summary is None else {**summary, **found_before, **few_steps(options.out, summary, progress)}
     if not options.release:
         raise InputError("`release` is missing: what was released of the labels; or `moments`, one statistic of them.")
     check_training(options)
@@ -129,22 +129,18 @@ def train(options: TrainOptions, progress: Progress = SILENT) -> dict[str, Any] 
         release, given, test = _read(options)
         job = job_of(options, release, given.values, given)
         summary = fit(options, job, test, shown, world)
-    return {**summary, **found_before, **few_steps(options.out, progress)} if world.first else None
+    return {**summary, **found_before, **few_steps(options.out, summary, progress)} if world.first else None
 
 
 _FEW_STEPS = 40  # after which the averages that batch normalisation predicts with are still those that it began with
 
 
-def few_steps(out: Path, progress: Progress) -> dict[str, list[str]]:
+def few_steps(out: Path, summary: dict[str, Any], progress: Progress) -> dict[str, list[str]]:
     """A warning of a network of images that took so few steps that it may predict worse than chance, whatever its loss."""
-    import pyarrow.parquet as pq
-
-    run = RunFolder(out)
-    config = read_json(run.config)
-    recipe = config.get("recipe") or {}
-    if len(config["feature_shape"]) != 3 or config["model"] in ("linear", "mlp") or "batch_size" not in recipe:
+    config = RunFolder(out).read_config()  # a search may have chosen the recipe
+    if len(config.feature_shape) != 3 or config.model in ("linear", "mlp") or "batch_size" not in config.recipe:
         return {}
-    batch, epochs, rows = recipe["batch_size"], recipe["epochs"], pq.read_metadata(run.trained).num_rows
+    batch, epochs, rows = config.recipe["batch_size"], config.recipe["epochs"], summary["rows_trained"]
     steps = max(1, rows // batch) * epochs
     if steps >= _FEW_STEPS:
         return {}

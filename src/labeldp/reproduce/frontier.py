@@ -53,8 +53,9 @@ SMOKE_EPSILONS = (1.0, 2.0)
 
 NOTES = (
     READING,
-    "FLOP are those of training, everything included. The recipe of the longer budgets was chosen at ε = 1 by the likelihood of released labels that were held out "
-    "(it costs no privacy), on rows that do not report; test labels were looked at once, for this page. Of the longer budgets the epoch is "
+    "FLOP are those of training, everything included. The recipe of the longer budgets was chosen at ε = 1 by the "
+    "likelihood of released labels that were held out (it costs no privacy), on rows that do "
+    "not report; test labels were looked at once, for this page. Of the longer budgets the epoch is "
     "chosen in the same way, for ALIBI's noise, too.",
     "labeldp is k-subset selection, local and pure. At 6e13 FLOP: the model `fast`, 8 epochs. From 3e14 on: wider, longer, and in the "
     "second half of the epochs with strong views and consistency with the averaged weights. ALIBI's noise is Laplace, with the "
